@@ -4,7 +4,8 @@ import asyncio
 
 import grpc
 import pytest
-from fake import OURS, Refusal, bench, deadline, grant, granted, validity
+from fake import OURS, bench, deadline, grant, granted, validity
+from messages import Refusal
 from sync_test import during
 
 import leasehold

@@ -4,8 +4,9 @@ import re
 
 import grpc
 import pytest
-from fake import Refusal, bench
+from fake import bench
 from google.protobuf.duration_pb2 import Duration
+from messages import Refusal
 
 import leasehold
 from leasehold import Reason

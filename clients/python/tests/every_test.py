@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import grpc
 import pytest
-from fake import PATIENCE, Refusal, eventually
+from fake import PATIENCE, eventually
 from fake_schedules import DUE, RECORDED, STANDBY, due, scheduled
+from messages import Refusal
 
 import leasehold
 from leasehold import RunOutcome

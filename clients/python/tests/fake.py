@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar, Unpack
 
 import grpc
 import grpc.aio
+from messages import Refusal
 
 import leasehold
 from leasehold import RunOutcome
 from leasehold._convert import SECOND
-from leasehold._status.status_pb2 import BadRequest, ErrorInfo, Status
 from leasehold.v1 import hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 from leasehold.v1.lease_service_pb2_grpc import (
@@ -78,27 +78,6 @@ def deadline(boot_id: str, at: float, after: float) -> hold_pb2.Deadline:
 
 def renewed(told: hold_pb2.Validity) -> wire.HoldLeaseResponse:
     return wire.HoldLeaseResponse(renewed=hold_pb2.Renewed(validity=told))
-
-
-class Refusal(Exception):  # noqa: N818 - what a fake call is refused with
-    """An error for the fake sidecar to answer with."""
-
-    def __init__(self, code: grpc.StatusCode, reason: str = "", *, domain: str = "leasehold.dev", **more: str) -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = more.pop("message", "no")
-        status = Status(code=code.value[0], message=self.message)
-        field = more.pop("field", None)
-        if reason:
-            info = ErrorInfo(reason=reason, domain=domain, metadata=more)
-            status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString())
-        if field is not None:
-            bad = BadRequest(field_violations=[BadRequest.FieldViolation(field=field, description="is wrong")])
-            status.details.add(type_url="type.googleapis.com/google.rpc.BadRequest", value=bad.SerializeToString())
-        self.trailer = status.SerializeToString()
-
-    async def abort(self, context: Context) -> None:
-        await context.abort(self.code, self.message, (("grpc-status-details-bin", self.trailer),))
 
 
 def older() -> Refusal:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import grpc
-from fake import OURS, PATIENCE, Bench, Call, Context, Refusal, bench, grant, validity
+from fake import OURS, PATIENCE, Bench, Call, Context, bench, grant, validity
+from messages import Refusal
 
 import leasehold
 from leasehold.v1 import schedule_pb2, schedule_service_pb2

@@ -8,13 +8,13 @@ from fake import (
     ELSEWHERE,
     OURS,
     Holder,
-    Refusal,
     bench,
     eventually,
     granted,
     held,
     validity,
 )
+from messages import Refusal
 
 import leasehold
 from leasehold.v1 import hold_pb2

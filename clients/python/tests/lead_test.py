@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import grpc
 import pytest
-from fake import OURS, Bench, HoldCall, Refusal, bench, eventually, grant, validity
+from fake import OURS, Bench, HoldCall, bench, eventually, grant, validity
+from messages import Refusal
 from sync_test import during
 
 import leasehold

@@ -7,7 +7,8 @@ from typing import Unpack
 
 import grpc
 import pytest
-from fake import OURS, PATIENCE, Bench, HoldCall, Refusal, bench, eventually, grant, granted, validity
+from fake import OURS, PATIENCE, Bench, HoldCall, bench, eventually, grant, granted, validity
+from messages import Refusal
 
 import leasehold
 from leasehold.v1 import hold_pb2, lock_pb2

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
-from fake import OURS, Bench, HoldCall, Holder, Refusal, bench, eventually, grant, granted, older, validity
+from fake import OURS, Bench, HoldCall, Holder, bench, eventually, grant, granted, older, validity
 from fake_schedules import STANDBY, FakeSchedules, SubscribeCall, due, scheduled
+from messages import Refusal
 
 import leasehold
 from leasehold._connect.listening import Connection

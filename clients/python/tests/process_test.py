@@ -13,8 +13,9 @@ from typing import Any
 
 import grpc
 import pytest
-from fake import PATIENCE, Bench, Refusal, bench
+from fake import PATIENCE, Bench, bench
 from fake_schedules import scheduled
+from messages import Refusal
 
 import leasehold
 from leasehold._connect.listening import SilentError

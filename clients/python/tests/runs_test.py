@@ -6,8 +6,9 @@ from contextlib import aclosing
 
 import grpc
 import pytest
-from fake import PATIENCE, Refusal, bench, eventually, older
+from fake import PATIENCE, bench, eventually, older
 from fake_schedules import DUE, RECORDED, STANDBY, FakeSchedules, SubscribeCall, due, scheduled
+from messages import Refusal
 
 import leasehold
 from leasehold import CompletionResult, LossReason, RunKind

@@ -6,26 +6,18 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
-from vector_messages import BASES, MILLISECOND, Messages, Said, error_of
+from messages import Askings, Messages, Said, call_of, error_of
 
-from leasehold._convert import duration
-from leasehold.v1 import hold_pb2
-from leasehold.v1 import lease_service_pb2 as wire
-
-_CALLS: Final = {
-    "ReleaseLease": "release",
-    "GetHold": "get_hold",
-    "ReportProgress": "report_progress",
-    "ExtendLease": "extend_lease",
-    "SaveCheckpoint": "save_checkpoint",
-}
+from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
+from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
 
 
 class Stream:
-    """A HoldLease call, as the client has it."""
+    """A HoldLease or SubscribeSchedule call, as the client has it."""
 
-    def __init__(self, on_cancelled: Callable[[], None]) -> None:
-        self.said: Final[asyncio.Queue[wire.HoldLeaseResponse | Exception | None]] = asyncio.Queue()
+    def __init__(self, request: Any, on_cancelled: Callable[[], None]) -> None:
+        self.kind: Final = HoldLeaseResponse if isinstance(request, HoldLeaseRequest) else SubscribeScheduleResponse
+        self.said: Final[asyncio.Queue[Any]] = asyncio.Queue()
         self.is_open = True
         self.is_granted = False
         self._on_cancelled: Final = on_cancelled
@@ -65,13 +57,12 @@ class VectorSidecar:
     def __init__(self, kernel: str, is_valid: Callable[[], bool]) -> None:
         self.sent: list[str] = []
         self.faults: list[str] = []
-        self._kernel: Final = kernel
         self._messages: Final = Messages(kernel)
+        self._askings: Final = Askings(kernel)
         self._is_valid: Final = is_valid
         self._streams: Final[list[Stream]] = []
         self._calls: Final[list[tuple[str, asyncio.Future[Any]]]] = []
         self._prepared: Final[dict[str, object]] = {}
-        self._attempts: Final[list[str]] = []
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         return ()
@@ -91,18 +82,11 @@ class VectorSidecar:
     def unary_stream(self, _path: str, **_more: object) -> Callable[..., Stream]:
         return self._open
 
-    def unary_unary(self, path: str, **_more: object) -> Callable[..., Coroutine[Any, Any, Any]]:
-        name = path.rsplit("/", 1)[1]
+    def unary_unary(self, _path: str, **_more: object) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return self._call
 
-        async def call(request: Any, timeout: float, metadata: object) -> Any:  # noqa: ASYNC109 - as gRPC has it
-            return await self._call(_CALLS.get(name, name), request, timeout)
-
-        return call
-
-    def _open(self, request: wire.HoldLeaseRequest, **_more: object) -> Stream:
-        if request.needs != 1:
-            self.sent.append("a request that does not need revision 1")
-        self.sent.append(self._resume(request.resume) if request.HasField("resume") else asked(request.spec))
+    def _open(self, request: Any, **_more: object) -> Stream:
+        self.sent.append(self._askings.words(request))
         number = len(self._streams)
 
         def on_cancelled() -> None:
@@ -110,27 +94,15 @@ class VectorSidecar:
             if not is_replaced and self._is_valid():
                 self.faults.append("S14: a stream was ended while the hold was valid")
 
-        stream = Stream(on_cancelled)
+        stream = Stream(request, on_cancelled)
         self._streams.append(stream)
         return stream
 
-    def _resume(self, resume: hold_pb2.Resume) -> str:
-        told = ""
-        if resume.HasField("told_valid_until"):
-            told = f" told {duration(resume.told_valid_until.since_boot) // MILLISECOND - BASES[self._kernel]}"
-        if resume.attempt_id not in self._attempts:
-            self._attempts.append(resume.attempt_id)
-        return f"resume {resume.resume_token}{told} attempt {self._attempts.index(resume.attempt_id) + 1}"
-
-    async def _call(self, name: str, request: Any, timeout: float) -> Any:  # noqa: ASYNC109 - as gRPC has it
-        if name == "release" and self._is_valid():
+    async def _call(self, request: Any, timeout: float, metadata: object) -> Any:  # noqa: ASYNC109 - as gRPC has it
+        self.sent.append(call_of(request))
+        name = self.sent[-1].split()[0]
+        if name in ("release", "complete_run") and self._is_valid():
             self.faults.append("S13: the hold is valid when its release is sent")
-        said = f"{name} {request.generation}"
-        if name == "extend_lease":
-            said += f" {duration(request.max_hold) // MILLISECOND}"
-        if name == "save_checkpoint":
-            said += f" {request.value.decode()}"
-        self.sent.append(said)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._calls.append((name, answer))
         if name in self._prepared:
@@ -168,8 +140,8 @@ class VectorSidecar:
     def tell(self, number: int | None, events: dict[str, Said]) -> None:
         stream = self._on(number)
         for name, said in events.items():
-            stream.is_granted |= name == "granted"
-            stream.said.put_nowait(self._messages.event(name, said))
+            stream.is_granted |= name in ("granted", "run")
+            stream.said.put_nowait(self._messages.event(stream.kind, name, said))
 
     def end(self, number: int | None, said: Said) -> None:
         self._on(number).end(error_of(said) if said else None)
@@ -178,11 +150,3 @@ class VectorSidecar:
     def open(self) -> list[int]:
         """The numbers of the streams that live."""
         return [number for number, stream in enumerate(self._streams, 1) if stream.is_open]
-
-
-def asked(spec: hold_pb2.LeaseSpec) -> str:
-    """How a lock was asked for."""
-    wait = duration(spec.wait) // MILLISECOND
-    parts = {"wait": wait, "permits": spec.permits if spec.permits > 1 else 0, "priority": spec.priority}
-    said = "".join(f" {name} {value}" for name, value in parts.items() if value)
-    return "hold" + said + (" yields" if spec.yields else "") + (f" share {spec.share}" if spec.share else "")

@@ -1,4 +1,4 @@
-"""Plays proto/vectors/client.jsonl; docs/clients.md says what it means."""
+"""Plays proto/vectors/client.jsonl and runs.jsonl; proto/vectors/README.md says what they mean."""
 
 import asyncio
 import json
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from fake import OURS
-from vector_messages import BASES, MILLISECOND, Said
+from messages import BASES, MILLISECOND, OURS, Said
 from vector_sidecar import VectorSidecar
 from virtual_time import VirtualLoop, reach, settled
 
@@ -17,15 +16,20 @@ from leasehold._hold import events
 from leasehold._hold.async_hold import AsyncHold
 from leasehold._hold.opening import open_keeper
 from leasehold._hold.spec import wanted
+from leasehold._runs.async_run import AsyncRun, each_run
+from leasehold._runs.schedules import DefinitionInForce, ScheduleEvent
+from leasehold._runs.spec import subscription
+from leasehold._runs.subscription import Subscription
 
-_VECTORS: Final = Path(__file__).parents[3] / "proto/vectors/client.jsonl"
+_VECTORS: Final = Path(__file__).parents[3] / "proto/vectors"
 
 Step = dict[str, Any]
 
 
 def read() -> list[tuple[Said, list[Step]]]:
     vectors: list[tuple[Said, list[Step]]] = []
-    for line in _VECTORS.read_text(encoding="utf-8").splitlines():
+    lines = [line for name in ("client", "runs") for line in (_VECTORS / f"{name}.jsonl").read_text().splitlines()]
+    for line in lines:
         said = json.loads(line) if line else {}
         if "vector" in said:
             vectors.append((said, []))
@@ -46,10 +50,12 @@ class _Stage:
         self._until: int | None = None
         self._told: list[str] = []
         self._returned: list[str] = []
-        self._deeds: Final[list[asyncio.Task[None]]] = []
+        self._deeds: Final[dict[str, asyncio.Task[None]]] = {}
         self._sidecar: Final = VectorSidecar(kernel, lambda: self._hold is not None and self._hold.is_valid())
         connector: Any = self._sidecar
         self._calls: Final = Calls(connector, self)
+        request = subscription("30 2 * * *", "f", "", {})
+        self._runs: Final = each_run(lambda: self._calls, Subscription(lambda: self._calls, request, self._tell))
 
     def now(self) -> int:
         return (BASES["ours"] + self._slept) * MILLISECOND + round(self._loop.time() * 1e9)
@@ -70,7 +76,7 @@ class _Stage:
         for name, said in step.get("refuse", {}).items():
             self._sidecar.refuse(name, said)
         for name, deed in step.get("do", {}).items():
-            self._deeds.append(self._loop.create_task(self._do(name, deed)))
+            self._deeds[name] = self._loop.create_task(self._do(name, deed))
         await settled()
         tell = step.get("tell", [])
         for told in [tell] if isinstance(tell, dict) else tell:
@@ -121,6 +127,8 @@ class _Stage:
             done = await self._done(name, deed)
         except leasehold.LeaseholdError as error:
             done = named(error)
+        except asyncio.CancelledError:
+            done = "closed"
         self._returned.append(f"{name} {done}")
 
     async def _done(self, name: str, deed: Said) -> str:
@@ -130,19 +138,28 @@ class _Stage:
             keeper, grant = await open_keeper(self._calls, wanted("f", "", options), self._tell)
             self._hold = AsyncHold(self._calls, keeper, grant)
             return "held"
-        assert self._hold is not None
-        match name:
-            case "release":
-                return (await self._hold.release()).outcome.name
-            case "report_progress":
-                await self._hold.report_progress()
-            case "extend_lease":
-                await self._hold.extend(deed["max_hold"] / 1_000)
-            case "save_checkpoint":
-                return str(await self._hold.save(deed["value"].encode()))
-        return "done"
+        if name == "next_run":
+            self._hold = run = await anext(self._runs)
+            return f"run {run.attempt}"
+        hold, done = self._hold, "done"
+        match name, hold:
+            case "close", _:
+                self._deeds["next_run"].cancel()
+            case "complete", AsyncRun():
+                done = (await hold.complete(leasehold.RunOutcome[deed["outcome"]])).result.name
+            case "release", AsyncHold():
+                done = (await hold.release()).outcome.name
+            case "report_progress", AsyncHold():
+                await hold.report_progress()
+            case "extend_lease", AsyncHold():
+                await hold.extend(deed["max_hold"] / 1_000)
+            case "save_checkpoint", AsyncHold():
+                done = str(await hold.save(deed["value"].encode()))
+            case _:
+                raise AssertionError(name)
+        return done
 
-    def _tell(self, event: events.HoldEvent) -> None:
+    def _tell(self, event: ScheduleEvent) -> None:
         """Take in what the holder is told, but the grant, which the hold itself is."""
         match event:
             case events.Granted():
@@ -155,6 +172,8 @@ class _Stage:
                 said = f"draining {round(time_left * 1_000)}"
             case events.Revoked(notice):
                 said = f"revoked by {notice.by}"
+            case DefinitionInForce():
+                said = "definition conflict" if event.conflict else "definition"
             case events.Lost(loss):
                 said = f"lost {loss.reason.name}"
             case _:
@@ -162,11 +181,12 @@ class _Stage:
         self._told.append(said)
 
     async def close(self) -> None:
-        for deed in self._deeds:
+        for deed in self._deeds.values():
             deed.cancel()
         if self._hold is not None:
             self._hold._keeper.close()
         await settled()
+        await self._runs.aclose()
         await self._calls.close()
 
 
