@@ -1,15 +1,27 @@
 import asyncio
-import functools
 import inspect
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from fake import PATIENCE
+from fake import PATIENCE, Bench
 
 # What a shell runs in the background ignores SIGINT, and so would the samples that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def made() -> Bench:
+    """A fake sidecar, and a client of it, for the time of an async test."""
+    return Bench()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients take streams for dead soon."""
+    monkeypatch.setattr("leasehold._connect.calls.SILENCE", 0.2)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -27,5 +39,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
-    asyncio.run(asyncio.wait_for(functools.partial(test, **arguments)(), 6 * PATIENCE))
+
+    async def run() -> None:
+        made: Any = arguments.get("made", nullcontext())
+        async with made:
+            await test(**arguments)
+
+    asyncio.run(asyncio.wait_for(run(), 6 * PATIENCE))
     return True

@@ -1,39 +1,73 @@
-"""What goes over a client's connections besides its calls: pings, certificates, tokens, interceptors."""
+"""How a client finds its sidecar, what goes over its connections besides its calls, and how it ends."""
 
 import asyncio
+import os
+import socket
 import sys
 import time
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-import certificates
 import grpc
 import grpc.aio
 import pytest
-from fake import FakeSidecar, HoldCall, bench, grant, validity
+from fake import Bench, FakeSidecar, Holder
+from messages import OURS
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 import leasehold
 from leasehold._connect.options import Connector
+from leasehold._connect.tracing import reader
 from leasehold._hold import boot_clock as _boot_clock
-from leasehold.v1 import lease_service_pb2 as wire
-from leasehold.v1 import lock_pb2
-from leasehold.v1.lease_service_pb2_grpc import add_LeaseServiceServicer_to_server
 
 NEVER = 2**31 - 1
 
 
 @pytest.mark.parametrize(
+    "endpoint",
+    [
+        "127.0.0.1:50951",
+        "ftp://host:1",
+        "unix://",
+        "unix://host/path",
+        "http://",
+        "http://a\tb:1",
+        "http://h:x",
+        "http://h:1/x",
+    ],
+)
+def invalid_endpoints_are_refused_with_what_would_be_valid(endpoint: str) -> None:
+    with pytest.raises(leasehold.EndpointError, match="http://host:port"):
+        leasehold.AsyncClient(endpoint.replace("\t", " "))
+
+
+def the_environment_says_where_the_sidecar_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEASEHOLD_ENDPOINT", "unix:///run/leasehold.sock")
+    assert repr(leasehold.AsyncClient()) == "<AsyncClient unix:///run/leasehold.sock>"
+    monkeypatch.setenv("LEASEHOLD_ENDPOINT", "")
+    assert repr(leasehold.Client()) == "<Client http://127.0.0.1:50951>"
+
+
+async def nobody_there_is_said_with_what_to_do() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for endpoint in (f"http://127.0.0.1:{port}", "unix:///nowhere/leasehold.sock"):
+        async with leasehold.AsyncClient(endpoint) as client:
+            for asking in (client.get_lock("a"), client.hold("f").__aenter__()):
+                with pytest.raises(leasehold.UnreachableError, match=f"{endpoint}; start one with `leasehold serve`"):
+                    await asking
+
+
+@pytest.mark.parametrize(
     ("endpoint", "pings"),
     [
-        ("unix:///run/leasehold.sock", NEVER),
-        ("http://127.0.0.1:1", NEVER),
-        ("http://127.8.9.1:1", NEVER),
-        ("http://[::1]:1", NEVER),
+        *((f"{local}", NEVER) for local in ("unix:///run/leasehold.sock", "http://127.8.9.1:1", "http://[::1]:1")),
         ("http://LocalHost:1", NEVER),
-        ("http://10.0.0.1:1", 30_000),
-        ("http://localhost.example.com:1", 30_000),
-        ("http://[fd00::1]:1", 30_000),
+        *((f"http://{far}:1", 30_000) for far in ("10.0.0.1", "localhost.example.com", "[fd00::1]")),
     ],
 )
 def s21_only_connections_over_a_network_are_pinged(endpoint: str, pings: int) -> None:
@@ -41,6 +75,8 @@ def s21_only_connections_over_a_network_are_pinged(endpoint: str, pings: int) ->
     assert options["grpc.keepalive_time_ms"] == pings
     assert options.get("grpc.keepalive_timeout_ms") == (None if pings == NEVER else 10_000)
     assert options["grpc.http2.ping_timeout_ms"] == (NEVER if pings == NEVER else 10_000)
+    # HTTP/2 servers refuse the form that gRPC would give a Unix socket's path as the authority.
+    assert options.get("grpc.default_authority") == ("localhost" if endpoint.startswith("unix") else None)
 
 
 def pings_are_as_often_as_was_asked_for_but_not_too_often() -> None:
@@ -50,15 +86,21 @@ def pings_are_as_often_as_was_asked_for_but_not_too_often() -> None:
         leasehold.Client(keep_alive=9)
 
 
-async def a_token_is_asked_for_at_each_call() -> None:
+async def a_token_is_asked_for_at_each_call_and_never_shown(made: Bench) -> None:
     tokens = ["one", "two"]
-    async with bench(bearer_token=lambda: tokens.pop(0)) as (made, client):
-        made.sidecar.answer = wire.GetLockResponse(record=lock_pb2.LockRecord(lock_path="a"))
-        for token in ("one", "two"):
-            await client.get_lock("a")
-            assert ("authorization", f"Bearer {token}") in made.sidecar.metadata
-        with pytest.raises(leasehold.RefusedError, match="the bearer token cannot be loaded: pop from empty list"):
-            await client.get_lock("a")
+    client = made.another(bearer_token=lambda: tokens.pop(0))
+    for token in ("one", "two"):
+        await client.get_hold("l")
+        assert set(made.sidecar.metadata) >= {("authorization", f"Bearer {token}"), ("leasehold-boot-id", OURS)}, "S14"
+    with pytest.raises(leasehold.RefusedError, match="the bearer token cannot be loaded: pop from empty list"):
+        await client.get_hold("l")
+    client = made.another(bearer_token="secret")
+    await client.get_hold("l")
+    assert ("authorization", "Bearer secret") in made.sidecar.metadata
+    assert "secret" not in repr(client), "S20"
+    with pytest.raises(leasehold.EndpointError) as caught:
+        made.another(bearer_token="se\ncret")
+    assert "cret" not in str(caught.value)
 
 
 class Unary(grpc.aio.UnaryUnaryClientInterceptor):
@@ -83,82 +125,119 @@ class Stream(grpc.aio.UnaryStreamClientInterceptor):
         return await continuation(details, request)
 
 
-async def interceptors_see_each_call() -> None:
+async def interceptors_see_each_call(made: Bench) -> None:
     seen: list[str] = []
-    async with bench(interceptors=[Unary(seen), Stream(seen)]) as (made, client):
-
-        async def hold() -> None:
-            async with client.hold("f"):
-                pass
-
-        task = asyncio.create_task(hold())
-        call: HoldCall = await made.sidecar.hold()
-        call.tell(grant(validity("kernel-a", 1_058, 58)))
-        await task
-        await call.ended()
-        assert seen == ["HoldLease", "ReleaseLease"]
+    holder, _call = await made.held(made.another(interceptors=[Unary(seen), Stream(seen)]))
+    await holder.left()
+    assert seen == ["HoldLease", "ReleaseLease"]
 
 
-async def secured() -> tuple[grpc.aio.Server, str]:
-    server = grpc.aio.server()
-    sidecar = FakeSidecar()
-    sidecar.answer = wire.GetLockResponse(record=lock_pb2.LockRecord(lock_path="a"))
-    add_LeaseServiceServicer_to_server(sidecar, server)
-    pairs = [(certificates.SERVER_KEY, certificates.SERVER)]
-    credentials = grpc.ssl_server_credentials(pairs, certificates.CA, require_client_auth=True)
-    port = server.add_secure_port("localhost:0", credentials)
-    await server.start()
-    return server, f"https://localhost:{port}"
+PEM = Path(__file__).with_name("certificates.pem").read_bytes().split(b"\n\n")
+CA, SERVER_KEY, SERVER, CLIENT_KEY, CLIENT, STRANGER_KEY, STRANGER = PEM[1:]
 
 
 def trusted(certificate: bytes | None = None, key: bytes | None = None) -> leasehold.Tls:
-    return leasehold.Tls(ca_certificate=certificates.CA, client_certificate=certificate, client_key=key)
+    return leasehold.Tls(ca_certificate=CA, client_certificate=certificate, client_key=key)
 
 
-CLIENT = trusted(certificates.CLIENT, certificates.CLIENT_KEY)
-STRANGER = trusted(certificates.STRANGER, certificates.STRANGER_KEY)
-
-
-async def a_sidecar_that_wants_another_certificate_says_so() -> None:
-    server, endpoint = await secured()
-    for tls in (trusted(), STRANGER):
-        async with leasehold.AsyncClient(endpoint, tls=tls) as client:
-            with pytest.raises(leasehold.UnreachableError, match="wants a client certificate that it trusts"):
-                await client.get_lock("a")
-    await server.stop(None)
-
-
-async def certificates_are_asked_for_at_each_connection() -> None:
-    server, endpoint = await secured()
-    current = [STRANGER]
+async def a_sidecar_that_wants_another_certificate_says_so_and_a_new_one_is_asked_for_at_each_connection() -> None:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((FakeSidecar(),))
+    credentials = grpc.ssl_server_credentials([(SERVER_KEY, SERVER)], CA, require_client_auth=True)
+    endpoint = f"https://localhost:{server.add_secure_port('localhost:0', credentials)}"
+    await server.start()
+    current = [trusted()]
     async with leasehold.AsyncClient(endpoint, tls=lambda: current[0]) as client:
-        with pytest.raises(leasehold.UnreachableError):
-            await client.get_lock("a")
-        current[0] = CLIENT
-        assert (await client.get_lock("a")).lock_path == "a"
+        for tls in (trusted(), trusted(STRANGER, STRANGER_KEY)):
+            current[0] = tls
+            with pytest.raises(leasehold.UnreachableError, match="wants a client certificate that it trusts"):
+                await client.get_hold("l")
+        current[0] = trusted(CLIENT, CLIENT_KEY)
+        await client.get_hold("l")
     await server.stop(None)
 
 
-def certificates_that_cannot_be_loaded_are_said() -> None:
+def tls_options_must_fit_the_endpoint() -> None:
     def fail() -> leasehold.Tls:
         raise OSError("no such file")
 
+    tls = leasehold.Tls(ca_certificate=b"pem", client_key=b"secret")
+    with pytest.raises(leasehold.EndpointError, match="only https"):
+        leasehold.Client("http://127.0.0.1:1", tls=tls)
+    with pytest.raises(leasehold.EndpointError, match="certificate authority"):
+        leasehold.Client("https://127.0.0.1:1")
+    with pytest.raises(leasehold.EndpointError, match="go together"):
+        leasehold.Client("https://127.0.0.1:1", tls=tls)
     with pytest.raises(leasehold.RefusedError, match="the certificates cannot be loaded: no such file"):
         leasehold.Client("https://h:1", tls=fail)
+    assert "secret" not in repr(tls), "S20"
+
+
+CONTEXT = SpanContext(
+    0x4BF92F3577B34DA6A3CE929D0E0E4736, 0x00F067AA0BA902B7, False, TraceFlags(1), TraceState([("vendor", "1")])
+)
+TRACE = {("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ("tracestate", "vendor=1")}
+
+
+async def a_call_carries_the_trace_that_its_caller_is_in(made: Bench) -> None:
+    def blocking() -> None:
+        with leasehold.Client(made.endpoint) as client, trace.use_span(NonRecordingSpan(CONTEXT)):
+            client.get_hold("l")
+
+    await made.client.get_hold("l")
+    assert "traceparent" not in dict(made.sidecar.metadata)
+    await asyncio.to_thread(blocking)
+    assert set(made.sidecar.metadata) >= TRACE
+    for what in (lambda: made.do(made.client.get_hold("l")), lambda: Holder(made)):
+        made.sidecar.metadata.clear()
+        with trace.use_span(NonRecordingSpan(CONTEXT)):
+            what()
+        while not made.sidecar.metadata:
+            await asyncio.sleep(0.01)
+        assert set(made.sidecar.metadata) >= TRACE
+
+
+def without_the_library_there_is_no_trace_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace.propagation.tracecontext", None)
+    read = reader()
+    assert read() == ()
+
+
+async def a_client_belongs_to_one_loop_and_ends_with_its_closing(made: Bench) -> None:
+    await made.client.get_hold("l")
+    with pytest.raises(leasehold.ClosedError, match="another event loop"):
+        await asyncio.to_thread(lambda: asyncio.run(made.client.get_hold("l")))
+    waiting = Holder(made)
+    call = await made.sidecar.call()
+    await made.client.close()
+    # An error, and no cancellation of the task.
+    with pytest.raises(leasehold.ClosedError, match="closed during the call"):
+        await waiting.task
+    await call.ended()
+    with pytest.raises(leasehold.ClosedError, match="was closed"):
+        await made.client.get_hold("l")
+
+
+async def s13_a_forked_child_holds_nothing(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder, _call = await made.held()
+    with monkeypatch.context() as child:
+        pid = os.getpid() + 1
+        child.setattr(os, "getpid", lambda: pid)
+        assert not holder.hold.is_valid()
+        with pytest.raises(leasehold.ClosedError, match="forked"):
+            await made.client.get_hold("l")
+    assert holder.hold.is_valid()
 
 
 def on_macos_the_clock_that_counts_sleep_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.delattr(time, "CLOCK_BOOTTIME")
-    monkeypatch.setattr(_boot_clock, "_SYSCTL", ("/bin/echo", "A-B-C"))
-    _boot_clock._boot_id.cache_clear()
-    clock = _boot_clock.BootClock()
-    assert (clock._clock, clock.boot_id) == (time.CLOCK_MONOTONIC, "A-B-C")
-    assert clock.now() > 0
     # Where it cannot be read, none is sent, and the validity counts from before the client's own calls (S21).
-    monkeypatch.setattr(_boot_clock, "_SYSCTL", ("/nowhere/sysctl",))
-    _boot_clock._boot_id.cache_clear()
-    assert _boot_clock.BootClock().boot_id == ""
+    for command, boot_id in ((("/bin/echo", "A-B-C"), "A-B-C"), (("/nowhere/sysctl",), "")):
+        monkeypatch.setattr(_boot_clock, "_SYSCTL", command)
+        _boot_clock._boot_id.cache_clear()
+        clock = _boot_clock.BootClock()
+        assert (clock._clock, clock.boot_id, clock.now() > 0) == (time.CLOCK_MONOTONIC, boot_id, True)
     _boot_clock._boot_id.cache_clear()
 
 

@@ -4,14 +4,17 @@ import re
 
 import grpc
 import pytest
-from fake import bench
+from fake import Bench
 from google.protobuf.duration_pb2 import Duration
 from messages import Refusal
 
 import leasehold
 from leasehold import Reason
+from leasehold._connect.needs import needs
 from leasehold._convert import duration, proto_duration
 from leasehold._hold.spec import wanted
+from leasehold.v1 import hold_pb2, lock_pb2
+from leasehold.v1.lease_service_pb2 import HoldLeaseRequest
 
 DAMAGED = Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_LEASE")
 DAMAGED.trailer = b"\xff\xff\xff"
@@ -28,15 +31,24 @@ WRONG = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.w
     ],
 )
 async def what_a_sidecar_refuses_with_comes_as_data(
-    refusal: Refusal, text: str, reason: Reason | None, name: str | None
+    refusal: Refusal, text: str, reason: Reason | None, name: str | None, made: Bench
 ) -> None:
-    async with bench() as (made, client):
-        made.sidecar.answer = refusal
-        with pytest.raises(leasehold.RefusedError, match=re.escape(text)) as caught:
-            await client.acquire("f")
-        assert (caught.value.code, caught.value.reason, caught.value.reason_name) == (refusal.code, reason, name)
-        assert bool(caught.value.violations) == (refusal is WRONG), "S19"
-        assert caught.value.violations in ((), (leasehold.FieldViolation("spec.wait", "is wrong"),))
+    made.sidecar.answers["AcquireLease"] = refusal
+    with pytest.raises(leasehold.RefusedError, match=re.escape(text)) as caught:
+        await made.client.acquire("f")
+    assert (caught.value.code, caught.value.reason, caught.value.reason_name) == (refusal.code, reason, name)
+    violations = (leasehold.FieldViolation("spec.wait", "is wrong"),)
+    assert caught.value.violations == (violations if refusal is WRONG else ()), "S19"
+
+
+def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
+    newer = {"leasehold.v1.LeaseSpec.permits": 2, "leasehold.v1.LockKey.scope": 3}
+    spec = hold_pb2.LeaseSpec(priority=7, key=lock_pb2.LockKey(function="f"))
+    assert needs(HoldLeaseRequest(spec=spec), newer) == 1
+    spec.permits = 2
+    assert needs(HoldLeaseRequest(spec=spec), newer) == 2
+    spec.key.scope = "s"
+    assert needs(HoldLeaseRequest(spec=spec), newer) == 3
 
 
 def what_is_not_known_is_taken_for_the_safe_thing() -> None:

@@ -1,71 +1,155 @@
-"""A hold in an `async with` block."""
+"""A hold in an `async with` block: its grant, its notice (S22), and its checkpoint (S23 to S27)."""
 
 import asyncio
+from typing import Any
 
 import grpc
 import pytest
-from fake import (
-    ELSEWHERE,
-    OURS,
-    Holder,
-    bench,
-    eventually,
-    granted,
-    held,
-    validity,
-)
+from fake import GONE, UNKNOWN, Bench
 from messages import Refusal
 
 import leasehold
-from leasehold.v1 import hold_pb2
-from leasehold.v1 import lease_service_pb2 as wire
+from leasehold._hold.saving import Known
+from leasehold.v1 import lock_pb2
 
 
-async def a_hold_tells_its_grant() -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        hold = holder.hold
-        assert call.request.spec.key.function == "f"
-        assert call.request.spec.key.scope == "s"
-        assert hold.fencing_token == 65_536
-        assert hold.lease_id == "lease-1"
-        assert hold.lock_path == "locks/p/h/f/s/FUNCTION"
-        assert hold.valid_until == 1_058
-        assert hold.remaining() == 58
-        assert hold.is_valid()
-        assert "lease-1" not in repr(hold), "S20"
-        assert "lease-1" not in repr(hold.grant), "S20"
+async def a_hold_tells_its_grant(made: Bench) -> None:
+    holder, call = await made.held()
+    hold = holder.hold
+    assert (call.request.spec.key.function, call.request.spec.key.scope) == ("f", "s")
+    assert (hold.fencing_token, hold.lease_id, hold.lock_path) == (65_536, "lease-1", "locks/p/h/f/s/FUNCTION")
+    assert (hold.valid_until, hold.remaining(), hold.is_valid()) == (1_058, 58, True)
+    assert "lease-1" not in repr(hold) + repr(hold.grant), "S20"
 
 
-async def a_caller_that_gives_up_leaves_the_queue() -> None:
-    async with bench() as (made, client):
-        holder = Holder(made, client)
-        call = await made.sidecar.hold()
-        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1)))
-        await made.event()
-        holder.task.cancel()
-        await call.ended()
-        with pytest.raises(asyncio.CancelledError):
-            await holder.task
+async def a_cause_that_this_version_does_not_know_is_kept_as_text(made: Bench) -> None:
+    _holder, call = await made.held()
+    call.tell("at_risk", cause=999)
+    assert await made.event() == leasehold.AtRisk(1_058, leasehold.Reason.OTHER, "999", "")
 
 
-async def a_cause_that_this_version_does_not_know_is_kept_as_text() -> None:
-    async with bench() as (made, client):
-        _holder, call = await granted(made, client)
-        risk = hold_pb2.AtRisk(validity=validity(OURS, 1_058, 57))
-        risk.cause = 999  # type: ignore[assignment]
-        call.tell(wire.HoldLeaseResponse(at_risk=risk))
-        assert await made.event() == leasehold.AtRisk(1_058, leasehold.Reason.OTHER, "999", "")
+async def s8_a_question_of_the_holder_that_finds_the_hold_lost_ends_it(made: Bench) -> None:
+    holder, _call = await made.held()
+    made.sidecar.answers["GetHold"] = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_LOST", loss_reason="BROKEN")
+    with pytest.raises(leasehold.RefusedError):
+        await holder.hold.info()
+    assert (await holder.loss()).reason is leasehold.LossReason.BROKEN
 
 
-async def s21_elsewhere_the_answer_to_a_question_tells_the_end_of_max_hold() -> None:
-    async with bench() as (made, client):
-        holder, _call = await held(made, client, validity(ELSEWHERE, 70, 58))
-        made.clock.advance(30)
-        await eventually("it is asked", lambda: holder.hold.max_hold_ends == 1_330)
-        assert holder.hold.valid_until == 1_090, "it counts from before the question"
-        # Its answer may also be that the hold is over.
-        made.sidecar.lost = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_LOST", loss_reason="BROKEN")
-        with pytest.raises(leasehold.RefusedError):
-            await holder.hold.info()
-        assert (await holder.loss()).reason is leasehold.LossReason.BROKEN
+@pytest.mark.parametrize("priority", [7, 0, None])
+async def s22_s33_a_notice_tells_its_deadline_and_a_greater_priority_from_an_operator(
+    priority: int | None, made: Bench
+) -> None:
+    holder, call = await made.held()
+    waiting = asyncio.create_task(holder.hold.wait_revoked())
+    told = {} if priority is None else {"for_priority": priority}
+    call.tell("revoked", reason="new build", by="ops", mode="RUN_OUT", **told)
+    notice = await waiting
+    assert (notice.deadline, notice.reason, notice.by, notice.for_priority) == (1_058, "new build", "ops", priority)
+    assert notice.break_note is not None
+    assert (notice.break_note.mode, notice.break_note.for_priority) == (leasehold.BreakMode.RUN_OUT, priority)
+    assert (holder.hold.notice, await made.event()) == (notice, leasehold.Revoked(notice))
+    assert holder.hold.is_valid()
+
+
+async def s22_no_notice_is_given_of_a_hold_that_is_over_and_who_waits_for_one_waits_on(made: Bench) -> None:
+    holder, call = await made.held()
+    waiting = made.do(holder.hold.wait_revoked())
+    made.clock.advance(60)
+    call.tell("revoked", for_=0)
+    assert isinstance(await made.event(), leasehold.Lost)
+    assert (holder.hold.notice, waiting.done()) == (None, False)
+
+
+async def s24_a_save_is_known_to_its_hold(made: Bench) -> None:
+    holder, _call = await made.held()
+    made.sidecar.answers["SaveCheckpoint"] = [
+        made.sidecar.messages.answer("save_checkpoint", {"version": version}) for version in (65_540, 65_541)
+    ]
+    assert await holder.hold.save(b"one") == 65_540
+    assert holder.hold.checkpoint == leasehold.Checkpoint(b"one", 65_540, 65_536, None)
+    assert await holder.hold.save_json({"next": [1, "é"]}) == 65_541
+    assert [request.value for request in made.sidecar.requests] == [b"one", '{"next":[1,"é"]}'.encode()]
+    assert holder.hold.checkpoint.json() == {"next": [1, "é"]}
+
+
+async def s23_a_value_that_is_too_long_is_not_sent(made: Bench) -> None:
+    holder, _call = await made.held()
+    await holder.hold.save(b"x" * 2_048)
+    large = b"x" * 2_049
+    for saving in (holder.hold.save(large), holder.hold.release(large)):
+        with pytest.raises(leasehold.ArgumentError, match=r"2,049 bytes; at most 2,048"):
+            await saving
+    assert (holder.hold.is_valid(), len(made.sidecar.requests)) == (True, 1), "nothing was released"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "reason"),
+    [
+        (
+            Refusal(grpc.StatusCode.UNAVAILABLE, "CHECKPOINT_UNKNOWN"),
+            leasehold.CheckpointUnknownError,
+            "CHECKPOINT_UNKNOWN",
+        ),
+        (GONE, leasehold.CheckpointUnknownError, "CHECKPOINT_UNKNOWN"),
+        # S37: a sidecar that is older than checkpoints.
+        (UNKNOWN, leasehold.UnsupportedError, "UNSUPPORTED"),
+    ],
+)
+async def s27_a_save_of_which_nothing_is_known_has_an_error_of_its_own(
+    answer: Refusal, kind: Any, reason: str, made: Bench
+) -> None:
+    holder, _call = await made.held()
+    made.sidecar.answers["SaveCheckpoint"] = answer
+    for saving in (holder.hold.save(b"one"), made.client.save_checkpoint("lease-1", b"one")):
+        with pytest.raises(kind) as caught:
+            await saving
+        assert caught.value.reason is leasehold.Reason(reason)
+    assert (holder.hold.checkpoint, holder.hold.is_valid()) == (None, True)
+
+
+async def s16_a_save_does_not_outwait_the_validity(made: Bench) -> None:
+    holder, call = await made.held()
+    call.fail()
+    await made.sidecar.call()
+    saving = asyncio.create_task(holder.hold.save(b"one"))
+    await asyncio.sleep(0)
+    made.clock.advance(58)
+    with pytest.raises(leasehold.LostError):
+        await saving
+    assert made.sidecar.requests == []
+
+
+async def s26_a_release_that_finds_the_lock_lost_says_what_became_of_the_checkpoint(made: Bench) -> None:
+    holder, _call = await made.held()
+    result = {"outcome": "ALREADY_LOST", "checkpoint_outcome": "UNKNOWN", "checkpoint_detail": "silent"}
+    made.sidecar.answers["ReleaseLease"] = made.sidecar.messages.answer("release", result)
+    with pytest.raises(leasehold.LostError) as caught:
+        await holder.hold.release(checkpoint=b"last")
+    assert caught.value.__notes__ == ["its checkpoint: UNKNOWN: silent"]
+
+
+@pytest.mark.parametrize("orders", [(1, 2), (2, 1)])
+def s26_s27_answers_may_come_in_any_order(orders: tuple[int, int]) -> None:
+    known = Known(65_536)
+    assert [known.begin(), known.begin()] == [1, 2]
+    values = {1: b"one", 2: b"two"}
+    for order in orders:
+        known.saved(values[order], 7, order)
+    assert known.newest == leasehold.Checkpoint(b"two", 7, 65_536)
+    # Nobody saves but this holder, so what a resume tells of that is older was answered before.
+    for version, newest in ((6, 7), (8, 8)):
+        known.told(lock_pb2.Checkpoint(version=version))
+        assert known.newest.version == newest
+
+
+async def s16_s27_a_resume_tells_of_a_new_limit_and_of_a_newer_checkpoint(made: Bench) -> None:
+    holder, call = await made.held()
+    call.fail()
+    (await made.sidecar.call()).tell(
+        "granted", checkpoint={"version": 6}, max_hold={"at": 300_000, "after": 300_000}, generation=2
+    )
+    assert isinstance(await made.event(), leasehold.Interrupted)
+    assert isinstance(await made.event(), leasehold.Resumed)
+    assert holder.hold.checkpoint is not None
+    assert (holder.hold.checkpoint.version, holder.hold.max_hold_ends) == (6, 1_300)

@@ -92,9 +92,11 @@ class Messages:
                 continue
             elif field.message_type is not None:
                 part.SetInParent()
+                self._fill(part, said[name] if isinstance(said[name], dict) else {})
             elif field.enum_type is not None:
                 prefix = field.enum_type.values[0].name.removesuffix("UNSPECIFIED")
-                setattr(message, field.name, field.enum_type.values_by_name[prefix + said[name]].number)
+                known = field.enum_type.values_by_name.get(f"{prefix}{said[name]}")
+                setattr(message, field.name, said[name] if known is None else known.number)
             else:
                 setattr(message, field.name, said[name])
         return message

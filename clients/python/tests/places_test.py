@@ -5,118 +5,108 @@ import gc
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 
 import grpc
 import pytest
-from fake import OURS, Bench, HoldCall, Holder, bench, eventually, grant, granted, older, validity
-from fake_schedules import STANDBY, FakeSchedules, SubscribeCall, due, scheduled
+from fake import OLDER, Bench, Call, Holder, until
 from messages import Refusal
 
 import leasehold
 from leasehold._connect.listening import Connection
 from leasehold._connect.options import Connector
 from leasehold.v1 import hold_pb2
-from leasehold.v1.lease_service_pb2 import HoldLeaseResponse, SaveCheckpointResponse
-from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
+from leasehold.v1.lease_service_pb2 import AcquireLeaseResponse
 
-TAKEN = hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN)
-GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
+Run = leasehold.AsyncRun
 
 
-def places(client: leasehold.AsyncClient) -> list[int]:
+def places(made: Bench) -> list[int]:
     """How many places are taken on each connection that may carry streams."""
-    assert client._made is not None
-    return [connection.places for connection in client._made._lasting]
+    return [connection.places for connection in made.client._calls()._lasting]
 
 
 @asynccontextmanager
-async def left(made: Bench, client: leasehold.AsyncClient) -> AsyncIterator[None]:
+async def left(made: Bench) -> AsyncIterator[None]:
     """The client's connection is left: its sidecar is too old for another hold, which a new one grants."""
-    other = Holder(made, client, wait=60)
-    (await made.sidecar.hold()).fail(older())
+    other = Holder(made, wait=60)
+    (await made.sidecar.call()).fail(OLDER)
     await made.sidecar.granted()
     await other.granted.wait()
+    made.sidecar.peers.clear()
     yield
-    other.leave.set()
-    await other.task
+    peers = made.sidecar.peers[:]
+    await other.left()
+    made.sidecar.peers[:] = peers
 
 
-async def released(made: Bench, holder: Holder, call: HoldCall) -> None:
-    made.sidecar.answer = SaveCheckpointResponse(version=1)
+async def released(made: Bench, holder: Holder, call: Call) -> None:
     await holder.hold.save(b"x")
     info = await holder.hold.info()
-    assert info.validity.valid_until == 1_060
-    assert (holder.hold.remaining(), holder.hold.max_hold_ends) == (60, 1_300), "it counts"
+    assert (info.validity.valid_until, holder.hold.remaining(), holder.hold.max_hold_ends) == (1_060, 60, 1_300)
     await holder.hold.extend(90)
     assert made.sidecar.peers == [call.peer] * 3
-    made.sidecar.peers.clear()
-    holder.leave.set()
-    await holder.task
+    await holder.left()
 
 
-async def lost(_made: Bench, holder: Holder, call: HoldCall) -> None:
-    call.tell(HoldLeaseResponse(lost=TAKEN))
+async def lost(_made: Bench, holder: Holder, call: Call) -> None:
+    call.tell("lost", reason="TAKEN")
     await call.ended()
     await holder.loss()
 
 
-async def interrupted(made: Bench, holder: Holder, call: HoldCall) -> None:
-    call.fail(GONE)
-    resume = await made.sidecar.hold()
+async def interrupted(made: Bench, holder: Holder, call: Call) -> None:
+    call.fail()
+    resume = await made.sidecar.call()
     await holder.hold.report_progress()
-    resume.tell(HoldLeaseResponse(lost=TAKEN))
+    resume.tell("lost", reason="TAKEN")
     await holder.loss()
 
 
-async def resumed(made: Bench, holder: Holder, call: HoldCall) -> None:
-    call.fail(GONE)
+async def resumed(made: Bench, holder: Holder, call: Call) -> None:
+    call.fail()
     await made.sidecar.granted()
     calls = holder.hold._calls
-    await eventually("its place is there", lambda: [connection.places for connection in calls._lasting] == [4])
-    holder.leave.set()
-    await holder.task
+    await until(lambda: [connection.places for connection in calls._lasting] == [4])
+    await holder.left()
 
 
-async def dropped(_made: Bench, holder: Holder, call: HoldCall) -> None:
+async def dropped(_made: Bench, holder: Holder, call: Call) -> None:
     holder.task.cancel()
-    call.tell(HoldLeaseResponse(lost=TAKEN))
+    call.tell("lost", reason="TAKEN")
     with pytest.raises(asyncio.CancelledError):
         await holder.task
 
 
-@pytest.mark.parametrize(
-    ("end", "is_there"), [(released, True), (lost, True), (interrupted, True), (resumed, False), (dropped, True)]
-)
+@pytest.mark.parametrize(("end", "times"), [(released, 4), (lost, 1), (interrupted, 1), (resumed, 0), (dropped, 1)])
 async def s37_what_is_said_of_a_hold_goes_to_its_own_sidecar_and_leaves_no_place(
-    end: Callable[[Bench, Holder, HoldCall], Awaitable[None]], is_there: bool
+    end: Callable[[Bench, Holder, Call], Awaitable[None]], times: int, made: Bench
 ) -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        async with left(made, client):
-            made.sidecar.peers.clear()
-            await end(made, holder, call)
-            assert [peer == call.peer for peer in made.sidecar.peers] == [is_there]
-        await eventually("no place is taken", lambda: places(client) == [0])
+    holder, call = await made.held()
+    async with left(made):
+        await end(made, holder, call)
+    assert [peer for peer in made.sidecar.peers if peer == call.peer] == [call.peer] * times
+    assert len(made.sidecar.peers) == max(times, 1)
+    await until(lambda: places(made) == [0])
 
 
 @pytest.mark.parametrize("is_child", [False, True])
 async def a_hold_that_is_lost_and_never_left_gives_its_place_back_when_it_is_collected(
-    is_child: bool, monkeypatch: pytest.MonkeyPatch
+    is_child: bool, made: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench() as (made, client):
-        entering = asyncio.create_task(client.hold("f").__aenter__())
-        call = await made.sidecar.granted()
-        hold = await entering
-        call.tell(HoldLeaseResponse(lost=TAKEN))
-        await hold.lost()
-        await eventually("its stream has ended", lambda: places(client) == [1])
-        with monkeypatch.context() as child:
-            pid = os.getpid() + is_child
-            child.setattr(os, "getpid", lambda: pid)
-            del hold, entering
-            gc.collect()
-        await asyncio.sleep(0.05)
-        assert places(client) == [int(is_child)]
+    entering = asyncio.create_task(made.client.hold("f").__aenter__())
+    call = await made.sidecar.granted()
+    hold = await entering
+    call.tell("lost", reason="TAKEN")
+    await hold.lost()
+    await until(lambda: places(made) == [1])
+    with monkeypatch.context() as child:
+        pid = os.getpid() + is_child
+        child.setattr(os, "getpid", lambda: pid)
+        del hold, entering
+        gc.collect()
+    await asyncio.sleep(0.05)
+    assert places(made) == [int(is_child)]
 
 
 @pytest.mark.parametrize(
@@ -129,180 +119,223 @@ async def a_hold_that_is_lost_and_never_left_gives_its_place_back_when_it_is_col
     ],
 )
 async def s37_a_connection_that_breaks_is_kept_for_what_is_said_of_its_hold(
-    state: grpc.ChannelConnectivity, has_others: bool, is_there: bool, monkeypatch: pytest.MonkeyPatch
+    state: grpc.ChannelConnectivity, has_others: bool, is_there: bool, made: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with bench() as (made, client):
-        holder, call = await granted(made, client)
-        own = holder.hold._keeper.connection
-        monkeypatch.setattr(Connection, "state", property(lambda one: state if one is own else one.channel.get_state()))
-        monkeypatch.setattr(Connector, "reloads", has_others)
-        monkeypatch.setattr(own, "tls", leasehold.Tls(ca_certificate=b"") if has_others else None)
-        await holder.hold.info()
-        await holder.hold.report_progress()
-        await holder.hold.extend(90)
-        holder.leave.set()
-        await holder.task
-        assert [peer == call.peer for peer in made.sidecar.peers] == [is_there] * 4
+    holder, call = await made.held()
+    own = holder.hold._keeper.connection
+    monkeypatch.setattr(Connection, "state", property(lambda one: state if one is own else one.channel.get_state()))
+    monkeypatch.setattr(Connector, "reloads", has_others)
+    monkeypatch.setattr(own, "tls", leasehold.Tls(ca_certificate=b"") if has_others else None)
+    await holder.hold.info()
+    await holder.hold.report_progress()
+    await holder.hold.extend(90)
+    await holder.left()
+    assert [peer == call.peer for peer in made.sidecar.peers] == [is_there] * 4
 
 
-async def completed(_schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:
+async def s37_a_call_goes_on_though_the_last_stream_beside_it_has_ended(
+    made: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A connection that nothing needs any more is closed at once, and not after a while.
+    monkeypatch.setattr("leasehold._connect.calls.CALL_TIMEOUT", 0)
+    kept, there = await made.held()
+    async with left(made):
+        made.sidecar.gate.clear()
+        saving = asyncio.create_task(kept.hold.save(b"x"))
+        await until(lambda: made.sidecar.peers == [there.peer])
+        there.tell("lost", reason="TAKEN")
+        await there.ended()
+        made.sidecar.gate.set()
+        assert await saving == 1
+
+
+async def completed(_made: Bench, run: Run, _call: Call) -> None:
     await run.succeeded()
 
 
-async def returned(_schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:
+async def returned(_made: Bench, run: Run, _call: Call) -> None:
     await run.release()
 
 
-async def robbed(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
-    call.tell(SubscribeScheduleResponse(lost=TAKEN))
+async def robbed(_made: Bench, run: Run, call: Call) -> None:
+    call.tell("lost", reason="TAKEN")
     await run.lost()
-    call.fail(GONE)
+    call.fail()
     await call.ended()
     await run.failed()
 
 
-async def cut(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
-    call.fail(GONE)
-    resume = await schedules.call()
-    asked = resume.request
-    assert (asked.reconnected, asked.run_id, asked.resume.resume_token) == (True, "run-1", "resume-1")
-    resume.tell(SubscribeScheduleResponse(lost=TAKEN))
+async def cut(made: Bench, run: Run, call: Call) -> None:
+    call.fail()
+    (await made.sidecar.call("SubscribeSchedule")).tell("lost", reason="TAKEN")
     await run.lost()
     await run.succeeded()
 
 
-async def forgotten(_schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
-    call.tell(SubscribeScheduleResponse(lost=TAKEN))
+async def forgotten(_made: Bench, run: Run, call: Call) -> None:
+    call.tell("lost", reason="TAKEN")
     await run.lost()
 
 
-async def repeated(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
-    schedules.completions = [Refusal(grpc.StatusCode.INTERNAL)]
+async def unanswered(made: Bench, run: Run, _call: Call) -> None:
+    made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.INTERNAL)]
     with pytest.raises(leasehold.RefusedError):
         await run.succeeded()
-    call.fail(GONE)
-    await eventually("the stream has ended", run._keeper._line._call.done)
+
+
+async def repeated(made: Bench, run: Run, call: Call) -> None:
+    await unanswered(made, run, call)
+    call.fail()
+    await until(run._keeper._line._call.done)
     await run.succeeded()
 
 
-async def unanswered(schedules: FakeSchedules, run: leasehold.AsyncRun, _call: SubscribeCall) -> None:
-    schedules.completions = [Refusal(grpc.StatusCode.INTERNAL)]
-    with pytest.raises(leasehold.RefusedError):
-        await run.succeeded()
-
-
-async def unconfirmed(schedules: FakeSchedules, run: leasehold.AsyncRun, call: SubscribeCall) -> None:
-    schedules.completions = [Refusal(grpc.StatusCode.INTERNAL)]
+async def unconfirmed(made: Bench, run: Run, call: Call) -> None:
+    made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.INTERNAL)]
     with pytest.raises(leasehold.ReleaseUnconfirmedError):
         await run.release()
-    call.fail(GONE)
-    await eventually("the stream has ended", run._keeper._line._call.done)
+    # The sidecar may go on with the run, so its stream ends.
+    await call.ended()
     await run.failed()
 
 
 @pytest.mark.parametrize(
     ("end", "times"),
     [
-        (unconfirmed, 2),
-        (completed, 1),
-        (returned, 1),
-        (robbed, 1),
-        (cut, 1),
-        (forgotten, 1),
-        (unanswered, 1),
-        (repeated, 2),
+        *((completed, 1), (returned, 1), (robbed, 1), (cut, 1)),
+        *((forgotten, 1), (unanswered, 1), (repeated, 2), (unconfirmed, 2)),
     ],
 )
 async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
-    end: Callable[[FakeSchedules, leasehold.AsyncRun, SubscribeCall], Awaitable[None]], times: int
+    end: Callable[[Bench, Run, Call], Awaitable[None]], times: int, made: Bench
 ) -> None:
-    async with scheduled() as (made, schedules, client):
-        runs = client.runs("30 2 * * *", function="nightly")
-        first = asyncio.create_task(anext(runs))
-        call = await schedules.running()
-        run = await first
-        async with left(made, client):
-            await end(schedules, run, call)
-            await runs.aclose()
-            assert schedules.peers == [call.peer] * times
-        await eventually("no place is taken", lambda: places(client) == [0])
-
-
-async def a_fork_closes_what_a_lost_run_without_a_stream_keeps() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs = client.runs("30 2 * * *", function="nightly")
-        first = asyncio.create_task(anext(runs))
-        call = await schedules.running()
-        run = await first
-        assert client._made is not None
-        assert not client._made.close_idle(), "its stream is needed"
-        call.tell(SubscribeScheduleResponse(lost=TAKEN))
-        await run.lost()
-        call.fail(GONE)
-        await eventually("the stream has ended", run._keeper._line._call.done)
-        assert client._made.close_idle()
-        await run.succeeded()
-        assert schedules.outcomes == ["SUCCEEDED"], "over a new connection"
+    runs = made.client.runs("30 2 * * *", function="nightly")
+    first = asyncio.create_task(anext(runs))
+    call = await made.sidecar.running()
+    run = await first
+    async with left(made):
+        await end(made, run, call)
         await runs.aclose()
-        assert places(client) == []
+    assert made.sidecar.peers == [call.peer] * times
+    await until(lambda: places(made) == [0])
 
 
-@asynccontextmanager
-async def full(made: Bench, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Connections have room for 10 streams, and for a call beside each; the sidecar allows a few more."""
+async def a_fork_closes_what_a_lost_run_without_a_stream_keeps(made: Bench) -> None:
+    runs = made.client.runs("30 2 * * *", function="nightly")
+    first = asyncio.create_task(anext(runs))
+    call = await made.sidecar.running()
+    run = await first
+    calls = made.client._calls()
+    assert not calls.close_idle(), "its stream is needed"
+    call.tell("lost", reason="TAKEN")
+    await run.lost()
+    call.fail()
+    await until(run._keeper._line._call.done)
+    assert calls.close_idle()
+    await run.succeeded()
+    assert made.sidecar.asked == ["complete_run 1 SUCCEEDED"], "over a new connection"
+    await runs.aclose()
+    assert places(made) == []
+
+
+async def full(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have connections with room for 10 streams, and for a call beside each; the sidecar allows a few more."""
     monkeypatch.setattr("leasehold._connect.calls._STREAMS", 10)
     await made.kill()
     await made.start(streams=25)
-    yield
 
 
-async def s13_each_hold_of_a_full_connection_has_room_for_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with bench() as (made, client), full(made, monkeypatch):
-        # All wait before the first is granted.
-        holders = [Holder(made, client) for _ in range(20)]
-        calls = [await made.sidecar.hold() for _ in holders]
-        for call in calls:
-            call.tell(grant(validity(OURS, 1_058, 58)))
-        for holder in holders:
-            await holder.granted.wait()
-        await saved(made, holders)
-        # All are resumed at once, elsewhere.
-        for call in calls:
-            call.fail(older())
-        for call in [await made.sidecar.hold() for _ in holders]:
-            call.tell(grant(validity(OURS, 1_058, 58)))
-        await eventually("all are resumed", lambda: not any(holder.hold._keeper.resuming for holder in holders))
-        await saved(made, holders)
-        for holder in holders:
-            holder.leave.set()
-            await holder.task
-        await eventually("no place is taken", lambda: sum(places(client)) == 0)
-
-
-async def saved(made: Bench, holders: list[Holder]) -> None:
-    """All save, and none is answered before all have come."""
+async def flooded(made: Bench, calls: list[Awaitable[object]]) -> None:
+    """Make calls, of which none is answered before all have come."""
     made.sidecar.peers.clear()
     made.sidecar.gate.clear()
-    saves = [asyncio.create_task(holder.hold.save(b"x")) for holder in holders]
-    await eventually("all have come", lambda: len(made.sidecar.peers) == len(saves))
-    made.sidecar.answer = SaveCheckpointResponse(version=1)
+    making = [asyncio.ensure_future(call) for call in calls]
+    await until(lambda: len(made.sidecar.peers) == len(calls))
     made.sidecar.gate.set()
-    assert await asyncio.gather(*saves) == [1] * len(saves)
+    await asyncio.gather(*making)
 
 
-async def s13_each_run_of_a_full_connection_has_room_for_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scheduled() as (made, schedules, client), full(made, monkeypatch):
-        subscriptions = [client.runs("30 2 * * *", function="nightly") for _ in range(20)]
-        firsts = [asyncio.create_task(anext(runs)) for runs in subscriptions]
-        # All are subscribed before the first run comes.
-        for call in [await schedules.call() for _ in firsts]:
-            call.tell(STANDBY, due())
-        runs = await asyncio.gather(*firsts)
-        schedules.gate.clear()
-        completions = [asyncio.create_task(run.succeeded()) for run in runs]
-        await eventually("all have come", lambda: len(schedules.completed) == len(runs))
-        schedules.gate.set()
-        await asyncio.gather(*completions)
-        for one in subscriptions:
-            await one.aclose()
-        await eventually("no place is taken", lambda: sum(places(client)) == 0)
+async def s13_each_hold_of_a_full_connection_has_room_for_a_call(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await full(made, monkeypatch)
+    # All wait before the first is granted.
+    holders = [Holder(made) for _ in range(20)]
+    calls = [await made.sidecar.call() for _ in holders]
+    for call in calls:
+        call.tell("granted")
+    for holder in holders:
+        await holder.granted.wait()
+    await flooded(made, [holder.hold.save(b"x") for holder in holders])
+    # All are resumed at once, elsewhere.
+    for call in calls:
+        call.fail(OLDER)
+    for call in [await made.sidecar.call() for _ in holders]:
+        call.tell("granted")
+    await until(lambda: not any(holder.hold._keeper.resuming for holder in holders))
+    await flooded(made, [holder.hold.save(b"x") for holder in holders])
+    for holder in holders:
+        await holder.left()
+    await until(lambda: sum(places(made)) == 0)
+
+
+async def s13_each_run_of_a_full_connection_has_room_for_a_call(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    await full(made, monkeypatch)
+    subscriptions = [made.client.runs("30 2 * * *", function="nightly") for _ in range(20)]
+    firsts = [asyncio.create_task(anext(runs)) for runs in subscriptions]
+    # All are subscribed before the first run comes.
+    for call in [await made.sidecar.call("SubscribeSchedule") for _ in firsts]:
+        call.tell("standby", understood=True).tell("run")
+    await flooded(made, [run.succeeded() for run in await asyncio.gather(*firsts)])
+    for one in subscriptions:
+        await one.aclose()
+    await until(lambda: sum(places(made)) == 0)
+
+
+def leases(made: Bench) -> None:
+    """Grant to each AcquireLease a lease whose id names its connection."""
+    numbers = count()
+
+    def grant(peer: str) -> AcquireLeaseResponse:
+        return AcquireLeaseResponse(granted=hold_pb2.Grant(lease_id=f"{peer} {next(numbers)}", generation=1))
+
+    made.sidecar.answers["AcquireLease"] = grant
+
+
+async def s37_more_unary_waits_than_a_connection_carries_are_released_where_they_were_granted(made: Bench) -> None:
+    leases(made)
+    made.sidecar.gate.clear()
+    waits = [asyncio.create_task(made.client.acquire("f", wait=60)) for _ in range(201)]
+    await until(lambda: len(made.sidecar.requests) == 201)
+    made.sidecar.gate.set()
+    granted = [grant.lease_id for grant in await asyncio.gather(*waits)]
+    made.sidecar.peers.clear()
+    for lease in granted:
+        await made.client.release(lease)
+    peers = [lease.split()[0] for lease in granted]
+    assert made.sidecar.peers == peers
+    assert sorted(peers.count(peer) for peer in {*peers}) == [1, 200]
+    await until(lambda: places(made) == [0])
+
+
+async def s37_what_a_unary_call_was_granted_is_known_where_it_was_granted(made: Bench) -> None:
+    leases(made)
+    refused = Holder(made, wait=60)
+    there = await made.sidecar.call()
+    granted = [(await made.client.acquire("f")).lease_id]
+    there.fail(OLDER)
+    elsewhere = await made.sidecar.granted()
+    await refused.left()
+    assert made.sidecar.peers.pop() == elsewhere.peer
+    granted.append((await made.client.acquire("f", wait=60)).lease_id)
+    for lease in granted:
+        await made.client.release(lease)
+    assert made.sidecar.peers == made.sidecar.peers[:1] * 4
+
+
+async def s37_a_unary_call_tries_on_while_its_wait_lasts(made: Bench) -> None:
+    granted = AcquireLeaseResponse(granted=hold_pb2.Grant(lease_id="lease-9", generation=1))
+    made.sidecar.answers["AcquireLease"] = [OLDER, OLDER, OLDER, granted]
+    with pytest.raises(leasehold.UnsupportedError):
+        await made.client.acquire("f")
+    assert (await made.client.acquire("f", wait=60)).lease_id == "lease-9"
+    assert [request.needs for request in made.sidecar.requests] == [1, 1, 1, 1]
+    assert made.sidecar.peers == made.sidecar.peers[:1] * 4

@@ -1,288 +1,258 @@
-"""Taking part in a schedule: T2, T8, T11, T12, T16, and S13, S16, S37 for runs."""
+"""Taking part in a schedule, with asyncio and without: what becomes of blocks, functions, and the runs between them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import timedelta
+from typing import Any
 
 import grpc
 import pytest
-from fake import PATIENCE, bench, eventually, older
-from fake_schedules import DUE, RECORDED, STANDBY, FakeSchedules, SubscribeCall, due, scheduled
-from messages import Refusal
+from fake import PATIENCE, UNKNOWN, Bench, Call, until
+from messages import Messages, Refusal
 
 import leasehold
-from leasehold import CompletionResult, LossReason, RunKind
-from leasehold.v1 import hold_pb2
-from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
+from leasehold import CompletionResult, LossReason, RunOutcome
 
 CRON = "30 2 * * *"
-GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
 
 
-async def running(
-    schedules: FakeSchedules,
-    client: leasehold.AsyncClient,
-    events: "asyncio.Queue[leasehold.ScheduleEvent] | None" = None,
-) -> "tuple[AsyncGenerator[leasehold.AsyncRun, None], leasehold.AsyncRun, SubscribeCall]":
+async def running(made: Bench) -> "tuple[AsyncGenerator[leasehold.AsyncRun, None], leasehold.AsyncRun, Call]":
     """A run that has just come, on this stream."""
-    runs = client.runs(CRON, function="nightly", holder="me", on_event=events.put_nowait if events else None)
+    runs = made.client.runs(CRON, function="nightly")
     asking = asyncio.ensure_future(anext(runs))
-    call = await schedules.running()
+    call = await made.sidecar.running()
     return runs, await asyncio.wait_for(asking, PATIENCE), call
 
 
-def lost(reason: "hold_pb2.LossReason.ValueType") -> SubscribeScheduleResponse:
-    return SubscribeScheduleResponse(lost=hold_pb2.Lost(reason=reason))
+def outcomes(made: Bench) -> list[str]:
+    return [asked.removeprefix("complete_run 1 ") for asked in made.sidecar.asked]
 
 
-async def told(events: "asyncio.Queue[leasehold.ScheduleEvent]", kind: type) -> None:
-    """Wait for the next event of this kind."""
-    async with asyncio.timeout(PATIENCE):
-        while not isinstance(await events.get(), kind):
-            pass
+def recorded(made: Bench, *told: str) -> Callable[[], bool]:
+    return lambda: outcomes(made) == [*told]
 
 
-async def t2_a_run_tells_what_it_is_of_its_outcome_is_recorded_and_the_stream_goes_on() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        assert (call.request.key.function, call.request.spec.cron, call.request.reconnected) == ("nightly", CRON, False)
-        assert (run.scheduled_at, run.kind, run.request_id) == (DUE, RunKind.SCHEDULED, "")
-        assert (run.attempt, run.max_attempts, run.missed_count) == (2, 3, 7)
-        assert (run.lateness.total_seconds(), run.fencing_token, run.is_valid()) == (4, 65_536, True)
-        completed = await run.succeeded(checkpoint=b"page 7")
-        assert not run.is_valid(), "S13"
-        assert run.loss is None
-        assert completed.result is CompletionResult.RECORDED
-        assert completed.next_at is not None
-        (asked,) = schedules.completed
-        assert (asked.run_id, asked.lease_id, asked.generation) == ("run-1", "lease-1", 1)
-        assert asked.checkpoint == b"page 7"
-        call.tell(RECORDED, STANDBY, due(3))
-        assert (await anext(runs)).attempt == 3
-        assert call.is_open
-        assert schedules.outcomes == ["SUCCEEDED"]
-        await runs.aclose()
-        await call.ended()
+async def t11_a_run_that_its_body_does_not_complete_is_returned(made: Bench) -> None:
+    runs, _run, call = await running(made)
+    asking = asyncio.ensure_future(anext(runs))
+    await until(recorded(made, "RETURNED"))
+    call.tell("recorded").tell("standby").tell("run")
+    await asking
+    await runs.aclose()
+    assert outcomes(made) == ["RETURNED", "RETURNED"]
+    await call.ended()
 
 
-async def t2_a_run_that_comes_before_the_answer_to_the_completion_is_not_lost() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        call.tell(RECORDED, STANDBY, due(3))
-        await run.succeeded()
-        assert (await anext(runs)).attempt == 3
-        await runs.aclose()
+async def t8_the_end_of_a_block_is_the_outcome(made: Bench) -> None:
+    runs, run, call = await running(made)
+    async with run:
+        assert leasehold.current_hold() is run
+    call.tell("recorded").tell("run")
+    with pytest.raises(ValueError, match="the disk is full"):
+        async with await anext(runs):
+            raise ValueError("the disk is full")
+    assert outcomes(made) == ["SUCCEEDED", "FAILED"]
+    assert made.sidecar.requests[1].detail == "the disk is full"
+    await runs.aclose()
 
 
-async def t2_no_event_after_the_end_of_a_run_is_lost() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        await run.succeeded()
-        call.tell(due(3))
-        assert (await asyncio.wait_for(anext(runs), PATIENCE)).attempt == 3
-        await runs.aclose()
+async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpoint_that_is_not(made: Bench) -> None:
+    runs, run, call = await running(made)
+    with pytest.raises(leasehold.ArgumentError, match=r"2,049 bytes; at most 2,048"):
+        await run.succeeded(checkpoint=b"x" * 2_049)
+    assert (run.is_valid(), made.sidecar.requests) == (True, []), "the run is as it was"
+    completed = await run.failed("é" * 300)
+    assert await run.failed() == completed
+    assert [request.detail for request in made.sidecar.requests] == ["é" * 256]
+    call.tell("recorded").tell("run", attempt=3)
+    await (await anext(runs)).succeeded(checkpoint=b"page 7")
+    assert made.sidecar.requests[1].checkpoint == b"page 7"
+    await runs.aclose()
 
 
-async def t11_a_run_that_its_body_does_not_complete_is_returned() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, _run, call = await running(schedules, client)
-        asking = asyncio.ensure_future(anext(runs))
-        await eventually("it is returned", lambda: schedules.outcomes == ["RETURNED"])
-        call.tell(RECORDED, STANDBY, due())
-        await asking
-        await runs.aclose()
-        assert schedules.outcomes == ["RETURNED", "RETURNED"]
-        await call.ended()
+async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_same_stream(made: Bench) -> None:
+    runs, run, call = await running(made)
+    async with run:
+        call.tell("draining")
+        await asyncio.wait_for(run.wait_ending(), PATIENCE)
+        assert run.is_valid(), "T20: it is told gently"
+        call.tell("lost", reason="MAX_HOLD_REACHED")
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.sleep(PATIENCE)
+        raise asyncio.CancelledError
+    assert run.loss is not None
+    assert run.loss.reason is LossReason.MAX_HOLD_REACHED
+    call.tell("standby").tell("run", attempt=1)
+    assert (await anext(runs)).attempt == 1
+    assert outcomes(made) == ["FAILED_FINAL"]
+    await runs.aclose()
 
 
-async def t8_the_end_of_a_block_is_the_outcome() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        async with run:
-            assert leasehold.current_hold() is run
-        call.tell(RECORDED, due())
-        with pytest.raises(ValueError, match="the disk is full"):
-            async with await anext(runs):
-                raise ValueError("the disk is full")
-        assert schedules.outcomes == ["SUCCEEDED", "FAILED"]
-        assert schedules.completed[1].detail == "the disk is full"
-        await runs.aclose()
+async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_says_so(made: Bench) -> None:
+    runs, run, call = await running(made)
+    made.clock.advance(58)
+    assert not run.is_valid()
+    asking = asyncio.ensure_future(anext(runs))
+    await until(run._keeper.settled.is_set)
+    call.tell("lost", reason="EXPIRED").tell("run", attempt=3, until=158_000, for_=158_000)
+    assert (await asyncio.wait_for(asking, PATIENCE)).attempt == 3
+    assert call.is_open
+    await runs.aclose()
 
 
-async def t8_a_completion_is_repeated_until_it_is_answered_and_a_long_detail_is_cut() -> None:
-    async with scheduled() as (_made, schedules, client):
-        _runs, run, _call = await running(schedules, client)
-        schedules.completions = [GONE, Refusal(grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")]
-        completed = await run.failed("é" * 300)
-        assert completed.result is CompletionResult.RECORDED
-        assert schedules.outcomes == ["FAILED"] * 3
-        assert schedules.completed[0].detail == "é" * 256
-        assert await run.failed() == completed, "told once"
-        assert len(schedules.completed) == 3
+async def s37_a_sidecar_that_is_older_than_schedules_is_found_out(made: Bench) -> None:
+    made.sidecar.answers["SubscribeSchedule"] = UNKNOWN
+    with pytest.raises(leasehold.UnsupportedError, match="schedules"):
+        await anext(made.client.runs(CRON, function="nightly"))
 
 
-async def t8_a_completion_that_does_not_pass_is_raised_and_not_repeated() -> None:
-    async with scheduled() as (_made, schedules, client):
-        _runs, run, _call = await running(schedules, client)
-        schedules.completions = [Refusal(grpc.StatusCode.PERMISSION_DENIED, "ACCESS_DENIED")]
-        with pytest.raises(leasehold.RefusedError):
-            await run.succeeded()
-        assert len(schedules.completed) == 1
+async def s13_a_closed_client_returns_its_runs(made: Bench) -> None:
+    runs, run, _call = await running(made)
+    await made.client.close()
+    assert run.loss is not None
+    assert outcomes(made) == ["RETURNED"]
+    async with aclosing(runs):
+        with pytest.raises(leasehold.ClosedError):
+            await anext(runs)
 
 
-async def s16_a_completion_carries_the_generation_that_a_resume_was_answered_with() -> None:
-    async with scheduled() as (_made, schedules, client):
-        _runs, run, call = await running(schedules, client)
-        call.fail(GONE)
-        resume = await schedules.call()
-        # It waits for the answer.
-        completing = asyncio.create_task(run.succeeded())
-        while run.is_valid():
-            await asyncio.sleep(0)
-        answer = due()
-        answer.run.grant.generation = 2
-        resume.tell(answer)
-        await completing
-        assert [request.generation for request in schedules.completed] == [2]
+async def t8_a_closed_client_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
+    runs, run, _call = await running(made)
+    made.sidecar.gate.clear()
+    completing = asyncio.create_task(run.succeeded())
+    await until(recorded(made, "SUCCEEDED"))
+    closing = asyncio.create_task(made.client.close())
+    await asyncio.sleep(0.05)
+    made.sidecar.gate.set()
+    assert (await completing).result is CompletionResult.RECORDED
+    await closing
+    await runs.aclose()
 
 
-async def s23_a_checkpoint_that_is_too_long_does_not_end_the_run() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        with pytest.raises(leasehold.ArgumentError, match=r"2,049 bytes; at most 2,048"):
-            await run.succeeded(checkpoint=b"x" * 2_049)
-        assert (run.is_valid(), schedules.completed) == (True, [])
-        await run.failed("its checkpoint is too long")
-        assert schedules.outcomes == ["FAILED"]
-        call.tell(RECORDED, STANDBY, due(3))
-        assert (await anext(runs)).attempt == 3
-        await runs.aclose()
+async def t8_returning_is_success_an_error_is_failure_and_the_function_goes_on_with_the_next(made: Bench) -> None:
+    attempts: list[tuple[int, str]] = []
+
+    @made.client.every(CRON, function="nightly", time_zone="Europe/Copenhagen", on_event=None)
+    async def nightly(run: leasehold.AsyncRun, what: str) -> None:
+        attempts.append((run.attempt, what))
+        assert leasehold.current_hold() is run
+        if run.attempt == 1:
+            raise KeyError
+        if run.attempt == 3:
+            # What it raises when it is cancelled, because the run is lost, is no failure of its own.
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.sleep(PATIENCE)
+            raise ValueError
+        if run.attempt == 4:
+            await asyncio.sleep(PATIENCE)
+
+    task = asyncio.create_task(nightly("all"))
+    call = await made.sidecar.call("SubscribeSchedule")
+    spec = call.request.spec
+    assert (spec.time_zone, spec.cron, call.request.key.function) == ("Europe/Copenhagen", CRON, "nightly")
+    call.tell("standby", understood=True).tell("run", attempt=1)
+    await until(recorded(made, "FAILED"))
+    assert made.sidecar.requests[0].detail == "KeyError"
+    call.tell("recorded").tell("run", attempt=2)
+    await until(recorded(made, "FAILED", "SUCCEEDED"))
+    call.tell("recorded").tell("run", attempt=3)
+    await until(lambda: len(attempts) == 3)
+    call.tell("lost", reason="TAKEN").tell("run", attempt=4)
+    await until(recorded(made, "FAILED", "SUCCEEDED", "RETURNED"))
+    await until(lambda: len(attempts) == 4)
+    assert attempts == [(attempt, "all") for attempt in (1, 2, 3, 4)]
+    # T11: told to stop, it returns its run.
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert outcomes(made)[3:] == ["RETURNED"]
+    await call.ended()
 
 
-async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_same_stream() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        was_cancelled = False
-        async with run:
-            call.tell(lost(hold_pb2.LOSS_REASON_MAX_HOLD_REACHED))
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                was_cancelled = True
-                raise
-        assert was_cancelled
-        assert run.loss is not None
-        assert run.loss.reason is LossReason.MAX_HOLD_REACHED
-        call.tell(STANDBY, due(1))
-        assert (await anext(runs)).attempt == 1
-        assert schedules.outcomes == ["FAILED_FINAL"]
-        await runs.aclose()
+async def every_asks_again_where_no_sidecar_answers_and_gives_up_where_that_is_no_use(made: Bench) -> None:
+    pauses: list[float] = []
 
-
-async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_says_so() -> None:
-    async with scheduled() as (made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        made.clock.advance(58)
-        assert not run.is_valid()
-        asking = asyncio.ensure_future(anext(runs))
-        await eventually("the hold is closed", run._keeper.settled.is_set)
-        call.tell(lost(hold_pb2.LOSS_REASON_EXPIRED), due(3, valid_for=158))
-        assert (await asyncio.wait_for(asking, PATIENCE)).attempt == 3
-        assert call.is_open
-        await runs.aclose()
-
-
-async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again() -> None:
-    async with scheduled() as (made, schedules, client):
-        runs, run, call = await running(schedules, client)
-        schedules.completions = [Refusal(grpc.StatusCode.PERMISSION_DENIED, "ACCESS_DENIED")]
-        made.clock.advance(58)
-        assert not run.is_valid()
-        asking = asyncio.ensure_future(anext(runs))
-        await call.ended()
-        call = await schedules.call()
-        assert call.request.reconnected
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-
-
-async def t20_a_run_is_told_gently_when_the_sidecar_shuts_down() -> None:
-    async with scheduled() as (_made, schedules, client):
-        _runs, run, call = await running(schedules, client)
-        async with run:
-            call.tell(SubscribeScheduleResponse(draining=hold_pb2.Draining()))
-            await asyncio.wait_for(run.wait_ending(), PATIENCE)
-            assert run.is_valid()
-            await run.returned()
-        assert schedules.outcomes == ["RETURNED"]
-
-
-async def t16_a_subscriber_whose_sidecar_restarts_comes_back_as_no_new_one() -> None:
-    async with scheduled() as (made, schedules, client):
-        runs = client.runs(CRON, function="nightly")
-        asking = asyncio.ensure_future(anext(runs))
-        call = await schedules.call()
-        call.tell(STANDBY)
-        call.fail(Refusal(grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN"))
-        call = await schedules.call()
-        assert call.request.reconnected
-        assert not call.request.HasField("resume")
-        await made.kill()
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
         await made.start()
-        call = await schedules.running()
-        assert call.request.reconnected
-        await (await asyncio.wait_for(asking, PATIENCE)).returned()
-        await runs.aclose()
+
+    async def nightly(_run: leasehold.AsyncRun) -> None:
+        raise AssertionError
+
+    made.client._sleep = sleep
+    await made.kill()
+    task = asyncio.create_task(made.client.every(CRON, nightly, function="nightly"))
+    call = await made.sidecar.call("SubscribeSchedule")
+    assert len(pauses) == 1
+    call.fail(Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.cron"))
+    with pytest.raises(leasehold.RefusedError, match=r"spec\.cron"):
+        await task
 
 
-@pytest.mark.parametrize("before", [(), (STANDBY,)], ids=["at once", "later"])
-async def s37_a_sidecar_that_is_too_old_interrupts_a_subscription(
-    before: tuple[SubscribeScheduleResponse, ...],
-) -> None:
-    async with scheduled() as (_made, schedules, client):
-        events: list[leasehold.ScheduleEvent] = []
-        runs = client.runs(CRON, function="nightly", on_event=events.append)
-        asking = asyncio.ensure_future(anext(runs))
-        there = await schedules.call()
-        assert there.request.needs == 1
-        there.tell(*before)
-        there.fail(older())
-        elsewhere = await schedules.call()
-        elsewhere.tell(due())
-        assert (await asking).is_valid()
-        assert there.peer != elsewhere.peer
-        assert leasehold.Interrupted("2 and 1") in events
-        await runs.aclose()
+def threaded(made: Bench, work: Callable[[leasehold.Client], Any]) -> "asyncio.Task[None]":
+    """Do it in a thread, with a client of its own, whose clock is real."""
+
+    def working() -> None:
+        with leasehold.Client(made.endpoint) as client:
+            work(client)
+
+    made.sidecar.messages = Messages("unknown")
+    return asyncio.create_task(asyncio.to_thread(working))
 
 
-async def s37_a_sidecar_that_is_older_than_schedules_is_found_out() -> None:
-    async with bench() as (_made, client):
-        with pytest.raises(leasehold.UnsupportedError, match="schedules"):
-            await anext(client.runs(CRON, function="nightly"))
-        with pytest.raises(leasehold.UnsupportedError, match="schedules"):
-            await client.get_schedule("locks/p")
+async def without_asyncio_a_function_runs_in_its_thread_and_has_to_look(made: Bench) -> None:
+    threads: list[threading.Thread] = []
+    begun = threading.Event()
+
+    def nightly(run: leasehold.Run, what: str) -> None:
+        threads.append(threading.current_thread())
+        assert (run.scheduled_at.timestamp(), what) == (1_800, "all")
+        if run.attempt == 1:
+            raise ValueError("the disk is full")
+        if run.attempt == 2:
+            begun.set()
+            run.wait_lost(PATIENCE)
+            assert run.ending_event.is_set()
+            run.check()
+        if run.attempt == 4:
+            raise SystemExit(7)
+
+    def work(client: leasehold.Client) -> None:
+        with pytest.raises(SystemExit):
+            client.every(CRON, function="nightly")(nightly)("all")
+
+    task = threaded(made, work)
+    call = await made.sidecar.call("SubscribeSchedule")
+    call.tell("standby", understood=True).tell("run", attempt=1)
+    await until(recorded(made, "FAILED"))
+    assert made.sidecar.requests[0].detail == "the disk is full"
+    call.tell("recorded").tell("run", attempt=2)
+    await asyncio.to_thread(begun.wait, PATIENCE)
+    call.tell("lost", reason="TAKEN").tell("run", attempt=3)
+    await until(recorded(made, "FAILED", "RETURNED", "SUCCEEDED"))
+    call.tell("recorded").tell("run", attempt=4)
+    await task
+    assert outcomes(made) == ["FAILED", "RETURNED", "SUCCEEDED", "RETURNED"]
+    assert len(set(threads)) == 1
+    await call.ended()
 
 
-async def t8_a_client_that_is_closed_waits_for_a_completion_that_is_under_way() -> None:
-    async with scheduled() as (_made, schedules, client):
-        runs, run, _call = await running(schedules, client)
-        schedules.gate.clear()
-        completing = asyncio.create_task(run.succeeded())
-        await eventually("it is completed", lambda: bool(schedules.completed))
-        closing = asyncio.create_task(client.close())
-        await asyncio.sleep(0.05)
-        schedules.gate.set()
-        assert (await completing).result is CompletionResult.RECORDED
-        await closing
-        await runs.aclose()
+async def without_asyncio_the_runs_come_one_by_one(made: Bench) -> None:
+    def work(client: leasehold.Client) -> None:
+        for run in client.runs(timedelta(seconds=30), function="nightly"):
+            with run:
+                assert run.is_valid()
+                if run.attempt == 2:
+                    run.complete(RunOutcome.FAILED_FINAL, "no such month")
+            if run.attempt == 3:
+                break
 
-
-async def s13_a_closed_client_returns_its_runs() -> None:
-    async with scheduled() as (made, schedules, _client):
-        async with made.another() as client:
-            runs, run, _call = await running(schedules, client)
-        assert run.loss is not None
-        assert schedules.outcomes == ["RETURNED"]
-        async with aclosing(runs):
-            with pytest.raises(leasehold.ClosedError):
-                await anext(runs)
+    task = threaded(made, work)
+    call = await made.sidecar.running()
+    assert call.request.spec.every.seconds == 30
+    await until(recorded(made, "FAILED_FINAL"))
+    call.tell("recorded").tell("run", attempt=3)
+    await task
+    assert outcomes(made) == ["FAILED_FINAL", "SUCCEEDED"]

@@ -11,14 +11,10 @@ from pathlib import Path
 
 import fenced
 import pytest
-from fake import Bench, bench, eventually, grant, validity
-from fake_schedules import STANDBY, due, scheduled
+from fake import Bench, until
+from messages import Messages
 
-from leasehold.v1 import hold_pb2
-from leasehold.v1 import lease_service_pb2 as wire
-
-PACKAGE = Path(__file__).parents[1]
-SAMPLES = PACKAGE / "samples"
+SAMPLES = Path(__file__).parents[1] / "samples"
 
 
 def s5_a_write_with_a_smaller_token_is_refused() -> None:
@@ -34,6 +30,8 @@ def s5_a_write_with_a_smaller_token_is_refused() -> None:
 
 
 async def sample(made: Bench, name: str, *arguments: str) -> asyncio.subprocess.Process:
+    # As of another kernel: this one's clock is real.
+    made.sidecar.messages = Messages("unknown")
     return await asyncio.create_subprocess_exec(
         sys.executable,
         str(SAMPLES / name),
@@ -45,41 +43,34 @@ async def sample(made: Bench, name: str, *arguments: str) -> asyncio.subprocess.
 
 
 @pytest.mark.parametrize("name", ["first.py", "blocking.py", "decorated.py", "careful.py"])
-async def a_sample_of_the_readme_runs(name: str) -> None:
-    async with bench() as (made, _client):
-        process = await sample(made, name)
-        call = await made.sidecar.hold()
-        assert call.request.spec.key.function == "nightly-report"
-        # As of another kernel: this one's clock is real.
-        call.tell(grant(validity("", 0, 58)))
-        out, err = await process.communicate()
-        assert process.returncode == 0, err
-        assert b"with token 65536" in out
-        assert made.sidecar.asked[-1] == "release lease-1 of generation 1"
+async def a_sample_of_the_readme_runs(name: str, made: Bench) -> None:
+    process = await sample(made, name)
+    call = await made.sidecar.granted()
+    assert call.request.spec.key.function == "nightly-report"
+    out, err = await process.communicate()
+    assert process.returncode == 0, err
+    assert b"with token 65536" in out
+    assert made.sidecar.asked[-1] == "release 1"
 
 
-async def the_sample_run_kills_the_command_on_loss() -> None:
-    async with bench() as (made, _client):
-        process = await sample(made, "run.py", "f", "--", "sh", "-c", "echo $$; exec sleep 600")
-        call = await made.sidecar.hold()
-        call.tell(grant(validity("", 0, 58)))
-        assert process.stdout is not None
-        pid = int(await process.stdout.readline())
-        call.tell(wire.HoldLeaseResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_BROKEN)))
-        await process.communicate()
-        assert process.returncode == 76
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+async def the_sample_run_kills_the_command_on_loss(made: Bench) -> None:
+    process = await sample(made, "run.py", "f", "--", "sh", "-c", "echo $$; exec sleep 600")
+    call = await made.sidecar.granted()
+    assert process.stdout is not None
+    pid = int(await process.stdout.readline())
+    call.tell("lost", reason="BROKEN")
+    await process.communicate()
+    assert process.returncode == 76
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
-async def the_sample_every_runs_on_each_occurrence_until_ctrl_c() -> None:
-    async with scheduled() as (made, schedules, _client):
-        process = await sample(made, "every.py")
-        call = await schedules.call()
-        assert call.request.spec.time_zone == "Europe/Copenhagen"
-        call.tell(STANDBY, due(boot_id=""))
-        await eventually("it is told", lambda: schedules.outcomes == ["SUCCEEDED"])
-        process.send_signal(signal.SIGINT)
-        out, _err = await process.communicate()
-        assert out == b"writing the report of 1970-01-01T00:30:00Z[UTC]\n"
-        await call.ended()
+async def the_sample_every_runs_on_each_occurrence_until_ctrl_c(made: Bench) -> None:
+    process = await sample(made, "every.py")
+    call = await made.sidecar.running(local_time="half past twelve")
+    assert call.request.spec.time_zone == "Europe/Copenhagen"
+    await until(lambda: made.sidecar.asked == ["complete_run 1 SUCCEEDED"])
+    process.send_signal(signal.SIGINT)
+    out, _err = await process.communicate()
+    assert out == b"writing the report of half past twelve\n"
+    await call.ended()

@@ -5,152 +5,142 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from typing import TypeVar
 
 import pytest
-from fake import OURS, PATIENCE, Bench, HoldCall, bench, grant, renewed, validity
+from fake import PATIENCE, Bench
+from messages import Messages
 
 import leasehold
-from leasehold.v1 import lease_service_pb2 as wire
-from leasehold.v1 import lock_pb2
-
-T = TypeVar("T")
+from leasehold.v1.lease_service_pb2 import ListLocksResponse
+from leasehold.v1.lock_pb2 import LockRecord
 
 
-def sync(made: Bench) -> leasehold.Client:
-    client = leasehold.Client(made.endpoint)
-    client._in_loop._clock = made.clock
-    return client
+async def s13_a_with_block_releases_the_lock_and_ends_the_hold_first(made: Bench) -> None:
+    holds: list[leasehold.Hold] = []
+    was_valid: list[bool] = []
+    made.sidecar.answers["ReleaseLease"] = lambda _peer: was_valid.append(holds[0].is_valid())
+    events: list[leasehold.HoldEvent] = []
+    heard = threading.Event()
+
+    def on_event(event: leasehold.HoldEvent) -> None:
+        events.append(event)
+        if isinstance(event, leasehold.Renewed):
+            heard.set()
+
+    def work(client: leasehold.Client) -> int:
+        with client.hold("f", on_event=on_event) as hold:
+            holds.append(hold)
+            assert heard.wait(PATIENCE), "a block that sleeps keeps no renewal from being heard"
+            assert leasehold.current_hold() is hold
+            assert hold.remaining() == 59
+            hold.check()
+            hold.report_progress()
+            assert hold.info().validity.valid_until == 1_060
+            hold.extend(90)
+            assert hold.save_json(7) == hold.save(b"8") == 1
+            return hold.fencing_token
+
+    call, task = await made.during(work)
+    call.tell("renewed", until=59_000, for_=59_000)
+    assert await task == 65_536
+    assert [type(event) for event in events] == [leasehold.Granted, leasehold.Renewed]
+    calls = ["report_progress 1", "get_hold 1", "extend_lease 1 90000", "save_checkpoint 1 7", "save_checkpoint 1 8"]
+    assert made.sidecar.asked == [*calls, "release 1"]
+    assert was_valid == [False]
+    await call.ended()
 
 
-async def during(made: Bench, work: Callable[[leasehold.Client], T]) -> tuple[HoldCall, "asyncio.Task[T]"]:
-    """Run `work` in a thread; give its hold call, which is granted, and the task of the thread."""
+async def a_thread_releases_with_a_checkpoint(made: Bench) -> None:
+    result = {"outcome": "RELEASED", "checkpoint_outcome": "SAVED", "checkpoint_version": 65_541}
+    made.sidecar.answers["ReleaseLease"] = made.sidecar.messages.answer("release", result)
 
-    def working() -> T:
-        with sync(made) as client:
-            return work(client)
+    def work(client: leasehold.Client) -> leasehold.ReleaseResult:
+        with client.hold("f") as hold:
+            return hold.release(checkpoint=b"9")
 
-    task = asyncio.create_task(asyncio.to_thread(working))
-    call = await made.sidecar.granted()
-    return call, task
+    _call, task = await made.during(work)
+    released = (await task).checkpoint
+    assert released is not None
+    assert (released.version, made.sidecar.requests[0].checkpoint) == (65_541, b"9")
 
 
-async def s13_a_with_block_releases_the_lock_and_ends_the_hold_first() -> None:
-    async with bench() as (made, _client):
-        holds: list[leasehold.Hold] = []
-        was_valid: list[bool] = []
-        made.sidecar.on_release = lambda: was_valid.append(holds[0].is_valid())
+async def s4_s22_a_thread_learns_of_a_notice_and_of_the_loss_and_waits_no_longer_than_for_that(made: Bench) -> None:
+    entered, noticed = threading.Event(), threading.Event()
 
-        def work(client: leasehold.Client) -> int:
-            with client.hold("f") as hold:
-                holds.append(hold)
-                assert leasehold.current_hold() is hold
-                assert hold.remaining() == 58
+    def work(client: leasehold.Client) -> None:
+        with client.hold("f") as hold:
+            assert (hold.wait_lost(0.01), hold.wait_revoked(0.01), hold.revoked_event.is_set()) == (None, None, False)
+            entered.set()
+            notice = hold.wait_revoked()
+            assert notice is not None
+            assert (notice.by, hold.revoked_event.is_set(), hold.is_valid()) == ("ops", True, True)
+            noticed.set()
+            loss = hold.wait_lost()
+            assert loss is not None
+            assert loss.reason is leasehold.LossReason.BROKEN
+            with pytest.raises(leasehold.LostError):
                 hold.check()
-                hold.report_progress()
-                assert hold.info().validity.valid_until == 1_060
-                hold.extend(90)
-                return hold.fencing_token
 
-        call, task = await during(made, work)
-        assert await task == 65_536
-        assert made.sidecar.asked == [
-            "report progress of generation 1",
-            "extend 90 of generation 1",
-            "release lease-1 of generation 1",
-        ]
-        assert was_valid == [False]
-        await call.ended()
+    call, task = await made.during(work)
+    await asyncio.to_thread(entered.wait)
+    call.tell("revoked", by="ops")
+    await asyncio.to_thread(noticed.wait)
+    made.clock.advance(58)
+    with pytest.raises(leasehold.LostError):
+        await task
+    assert made.sidecar.asked == ["release 1"], "S13: it says that it knows"
 
 
-async def s4_a_loss_wakes_who_waits_and_is_raised_by_check_and_by_the_blocks_end() -> None:
-    async with bench() as (made, _client):
-        entered = threading.Event()
+async def s22_a_thread_that_waits_for_a_notice_does_not_outwait_the_hold(made: Bench) -> None:
+    entered = threading.Event()
 
-        def work(client: leasehold.Client) -> None:
-            with client.hold("f") as hold:
-                assert hold.wait_lost(0.01) is None
-                entered.set()
-                loss = hold.wait_lost()
-                assert loss is not None
-                assert loss.reason is leasehold.LossReason.EXPIRED
-                with pytest.raises(leasehold.LostError):
-                    hold.check()
+    def work(client: leasehold.Client) -> None:
+        with client.hold("f") as hold:
+            entered.set()
+            assert hold.wait_revoked() is None
+            assert hold.loss is not None
 
-        _call, task = await during(made, work)
-        await asyncio.to_thread(entered.wait)
-        made.clock.advance(58)
-        with pytest.raises(leasehold.LostError):
-            await task
-        assert made.sidecar.asked == ["release lease-1 of generation 1"], "S13: it says that it knows"
+    _call, task = await made.during(work)
+    await asyncio.to_thread(entered.wait)
+    made.clock.advance(58)
+    with pytest.raises(leasehold.LostError):
+        await task
 
 
-async def a_block_that_sleeps_does_not_keep_renewals_from_being_heard() -> None:
-    async with bench() as (made, _client):
-        events: list[leasehold.HoldEvent] = []
-        heard = threading.Event()
-
-        def on_event(event: leasehold.HoldEvent) -> None:
-            events.append(event)
-            if isinstance(event, leasehold.Renewed):
-                heard.set()
-
-        def work(client: leasehold.Client) -> float:
-            with client.hold("f", on_event=on_event) as hold:
-                assert heard.wait(10)
-                return hold.valid_until
-
-        call, task = await during(made, work)
-        call.tell(renewed(validity(OURS, 1_059, 59)))
-        assert await task == 1_059
-        assert [type(event) for event in events] == [leasehold.Granted, leasehold.Renewed]
-
-
-async def a_decorated_function_holds_the_lock_for_each_call() -> None:
-    async with bench() as (made, _client):
-
-        def work(client: leasehold.Client) -> list[int]:
-            @client.hold("f")
-            def job(number: int) -> int:
-                assert leasehold.current_hold().is_valid()
-                return number + 1
-
-            return [job(1), job(2)]
-
-        _call, task = await during(made, work)
-        await made.sidecar.granted()
-        assert await task == [2, 3]
-        assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2
-        with pytest.raises(LookupError):
-            leasehold.current_hold()
-
-
-async def a_decorated_async_function_holds_the_lock_for_each_call() -> None:
-    async with bench() as (made, client):
-
+async def a_decorated_function_holds_the_lock_for_each_call(made: Bench) -> None:
+    def work(client: leasehold.Client) -> list[int]:
         @client.hold("f")
-        async def job(number: int) -> int:
+        def job(number: int) -> int:
             assert leasehold.current_hold().is_valid()
             return number + 1
 
-        task = asyncio.create_task(job(1))
-        await made.sidecar.granted()
-        assert await task == 2
-        assert made.sidecar.asked == ["release lease-1 of generation 1"]
+        return [job(1), job(2)]
+
+    @made.client.hold("f")
+    async def job(number: int) -> int:
+        assert leasehold.current_hold().is_valid()
+        return number + 1
+
+    _call, task = await made.during(work)
+    made.do(made.answer_all())
+    assert await task == [2, 3]
+    assert await job(3) == 4
+    assert made.sidecar.asked == ["release 1"] * 3
+    with pytest.raises(LookupError):
+        leasehold.current_hold()
 
 
-async def a_process_ends_though_an_iterator_is_left_open() -> None:
-    async with bench() as (made, _client):
-        made.sidecar.pages = [wire.ListLocksResponse(records=[lock_pb2.LockRecord(lock_path="a")])]
-        made.sidecar.watch_stays_open = True
-        for iterator in ("watch_lock('f')", "list_locks()"):
-            script = f"import leasehold, sys\nrecords = leasehold.Client(sys.argv[1]).{iterator}\nnext(records)"
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", script, made.endpoint, stderr=subprocess.PIPE
-            )
-            _out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
-            assert (process.returncode, err) == (0, b"")
+async def a_process_ends_though_an_iterator_is_left_open(made: Bench) -> None:
+    made.sidecar.answers["ListLocks"] = ListLocksResponse(records=[LockRecord(lock_path="a")])
+    for iterator in ("watch_lock('f')", "list_locks()"):
+        script = f"import leasehold, sys\nrecords = leasehold.Client(sys.argv[1]).{iterator}\nnext(records)"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, made.endpoint, stderr=subprocess.PIPE
+        )
+        if "watch" in iterator:
+            (await made.sidecar.call("WatchLock")).tell("record", lock_path="a")
+        _out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+        assert (process.returncode, err) == (0, b"")
 
 
 # A signal between the interpreter's last look for one and the system's wait does not interrupt that wait. Here it never
@@ -172,37 +162,35 @@ with leasehold.Client(sys.argv[1]).hold('f'):
 
 
 @pytest.mark.parametrize("script", [WAITING, BEFORE, HELD], ids=["waiting", "just before the waiting", "in a block"])
-async def ctrl_c_leaves_the_queue_and_releases_the_lock(script: str) -> None:
-    async with bench() as (made, _client):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", script, made.endpoint, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        call = await made.sidecar.hold()
-        if script is HELD:
-            call.tell(grant(validity("", 0, 58)))
-            assert process.stdout is not None
-            assert await process.stdout.readline() == b"held\n"
-        process.send_signal(signal.SIGINT)
-        await call.ended()
-        _out, err = await process.communicate()
-        assert b"KeyboardInterrupt" in err
-        assert made.sidecar.asked == (["release lease-1 of generation 1"] if script is HELD else [])
+async def ctrl_c_leaves_the_queue_and_releases_the_lock(script: str, made: Bench) -> None:
+    made.sidecar.messages = Messages("unknown")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, made.endpoint, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    call = await made.sidecar.call()
+    if script is HELD:
+        call.tell("granted")
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"held\n"
+    process.send_signal(signal.SIGINT)
+    await call.ended()
+    _out, err = await process.communicate()
+    assert b"KeyboardInterrupt" in err
+    assert made.sidecar.asked == (["release 1"] if script is HELD else [])
 
 
-async def an_event_handler_that_calls_is_refused_and_not_waited_for_without_end() -> None:
-    async with bench() as (made, _client):
-        refused: list[str] = []
+async def an_event_handler_that_calls_is_refused_and_not_waited_for_without_end(made: Bench) -> None:
+    refused: list[str] = []
 
-        def work(client: leasehold.Client) -> None:
-            def on_event(_event: leasehold.HoldEvent) -> None:
-                try:
-                    client.get_lock("a")
-                except leasehold.LeaseholdError as error:
-                    refused.append(str(error))
+    def work(client: leasehold.Client) -> None:
+        def on_event(_event: leasehold.HoldEvent) -> None:
+            with pytest.raises(leasehold.LeaseholdError) as caught:
+                client.get_lock("a")
+            refused.append(str(caught.value))
 
-            with client.hold("f", on_event=on_event):
-                pass
+        with client.hold("f", on_event=on_event):
+            pass
 
-        _call, task = await during(made, work)
-        await task
-        assert refused == ["an event handler cannot wait for a call: hand the event to another thread"]
+    _call, task = await made.during(work)
+    await task
+    assert refused == ["an event handler cannot wait for a call: hand the event to another thread"]

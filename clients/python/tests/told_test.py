@@ -2,16 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any
 
-import grpc
 import pytest
-from fake import deadline
+from fake import UNKNOWN as UNIMPLEMENTED
+from fake import Bench
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -19,12 +17,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 import leasehold
 from leasehold import CatchUp, LockKey, Overlap, RunOutcome
-from leasehold._convert import timestamp
+from leasehold._convert import proto_duration, timestamp
 from leasehold._hold.grants import Busy, CheckpointResult, Grant, HoldInfo, ReleaseResult
 from leasehold._hold.holder import holder_or_this
 from leasehold._hold.spec import wanted
 from leasehold._records import LockRecord
 from leasehold._runs import schedules
+from leasehold._runs.run import RunFacts
 from leasehold._runs.spec import options_of, schedule_spec, subscription, timetable_of
 from leasehold._watch import answers
 from leasehold.v1 import hold_pb2, lock_pb2, schedule_pb2, schedule_service_pb2
@@ -104,6 +103,20 @@ def compare(ours: Any, message: Message) -> None:
 def all_that_is_told_is_taken_over(read: Any, message: Message) -> None:
     compare(read._from_wire(filled(message)), message)
     read._from_wire(type(message)())
+
+
+def a_run_tells_what_it_is_of() -> None:
+    told = filled(schedule_service_pb2.Run())
+    run = RunFacts()
+    run._run = told
+    for name in ("local_time", "request_id", "run_id", "attempt", "max_attempts", "missed_count"):
+        assert getattr(run, name) == getattr(told, name)
+    times = (run.scheduled_at, run.deadline_at, run.next_at)
+    assert times == tuple(getattr(told, name).ToDatetime(UTC) for name in ("scheduled_at", "deadline_at", "next_at"))
+    assert (run.kind.value, run.lateness.seconds) == (told.kind, told.lateness.seconds)
+    assert run.previous == schedules.EndedRun._from_wire(told.previous)
+    run._run = schedule_service_pb2.Run()
+    assert not any((run.deadline_at, run.next_at, run.previous))
 
 
 def what_is_not_told_is_none() -> None:
@@ -240,38 +253,10 @@ def s19_what_no_sidecar_takes_is_refused_here(ask: Any, match: str) -> None:
         ask()
 
 
-class Refusing(grpc.GenericRpcHandler):
-    """Notes each call, and refuses it as a sidecar does that does not know it, unless there is an answer."""
-
-    def __init__(self) -> None:
-        self.seen: list[bytes] = []
-        self.answer: bytes | None = None
-
-    def service(self, _details: grpc.HandlerCallDetails) -> Any:
-        async def refuse(request: bytes, context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
-            self.seen.append(request)
-            if self.answer is not None:
-                return self.answer
-            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no")
-            raise AssertionError
-
-        return grpc.unary_unary_rpc_method_handler(refuse)
-
-
-@asynccontextmanager
-async def refusing() -> AsyncIterator[tuple[str, Refusing]]:
-    server, refusing = grpc.aio.server(), Refusing()
-    server.add_generic_rpc_handlers((refusing,))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield f"http://127.0.0.1:{port}", refusing
-    await server.stop(None)
-
-
 _ONE = lock_pb2.LockSelector(key=KEY._to_wire())
 _PERMIT = lock_pb2.LockSelector(key=KEY._to_wire(), permit=2)
 _PATH = lock_pb2.LockSelector(lock_path="p")
-_LATER = deadline("", 0, 60).after
+_LATER = proto_duration("max_hold", 60)
 _DAILY = schedule_spec("@daily", {})
 _SERVICE: Any = schedule_service_pb2
 
@@ -344,29 +329,52 @@ def case(request: Message, name: str, *args: Any, **more: Any) -> tuple[Any, ...
     ],
 )
 async def each_call_of_both_clients_sends_what_it_says(
-    name: str, args: tuple[Any, ...], more: dict[str, Any], request_: Message
+    name: str, args: tuple[Any, ...], more: dict[str, Any], request_: Message, made: Bench
 ) -> None:
     refusal = leasehold.UnsupportedError if "schedule" in name or name == "complete_run" else leasehold.RefusedError
+    call = type(request_).__name__.removesuffix("Request")
 
     def blocking() -> None:
-        with leasehold.Client(endpoint) as client, pytest.raises(refusal):
+        with leasehold.Client(made.endpoint) as client, pytest.raises(refusal):
             [*getattr(client, name)(*args, **more)]
 
-    async with refusing() as (endpoint, server):
-        async with leasehold.AsyncClient(endpoint) as client:
-            answer = getattr(client, name)(*args, **more)
-            with pytest.raises(refusal):
-                await (answer if inspect.isawaitable(answer) else anext(answer))
-            if inspect.isawaitable(answer):
-                request_name = type(request_).__name__
-                module = wire if hasattr(wire, request_name) else _SERVICE
-                told = filled(getattr(module, request_name.replace("Request", "Response"))())
-                server.answer = told.SerializeToString()
-                got = await getattr(client, name)(*args, **more)
-                message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
-                if is_dataclass(got) and name not in ("release", "break_lock", "extend", "report_progress"):
-                    compare(got, message)
-                server.answer = None
-                server.seen.pop()
-        await asyncio.to_thread(blocking)
-        assert [type(request_).FromString(seen) for seen in server.seen] == [request_, request_]
+    made.sidecar.answers[call] = UNIMPLEMENTED
+    answer = getattr(made.client, name)(*args, **more)
+    with pytest.raises(refusal):
+        await (answer if inspect.isawaitable(answer) else anext(answer))
+    await asyncio.to_thread(blocking)
+    assert made.sidecar.requests == [request_, request_]
+    if inspect.isawaitable(answer):
+        module = wire if hasattr(wire, f"{call}Response") else _SERVICE
+        made.sidecar.answers[call] = told = filled(getattr(module, f"{call}Response")())
+        got = await getattr(made.client, name)(*args, **more)
+        message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
+        if is_dataclass(got) and name not in ("release", "break_lock", "extend", "report_progress"):
+            compare(got, message)
+
+
+async def all_pages_are_listed(made: Bench) -> None:
+    pages = [
+        wire.ListLocksResponse(records=[lock_pb2.LockRecord(lock_path="a")], next_page_token="1"),
+        wire.ListLocksResponse(next_page_token="2"),
+        wire.ListLocksResponse(records=[lock_pb2.LockRecord(lock_path="b")]),
+    ]
+    made.sidecar.answers["ListLocks"] = [*pages, *pages]
+    assert [got.lock_path async for got in made.client.list_locks()] == ["a", "b"]
+    with leasehold.Client(made.endpoint) as blocking:
+        assert [got.lock_path for got in await asyncio.to_thread(list, blocking.list_locks())] == ["a", "b"]
+    assert [request.page_token for request in made.sidecar.requests] == ["", "1", "2"] * 2
+
+
+async def t2_a_unary_acquire_tells_its_attempt_and_that_its_occurrence_is_over(made: Bench) -> None:
+    run = schedule_pb2.EndedRun(outcome=schedule_pb2.RUN_OUTCOME_FAILED_FINAL)
+    made.sidecar.answers["AcquireLease"] = [
+        wire.AcquireLeaseResponse(already_done=hold_pb2.AlreadyDone(run=run)),
+        wire.AcquireLeaseResponse(skipped=hold_pb2.Skipped()),
+        wire.AcquireLeaseResponse(),
+        wire.AcquireLeaseResponse(granted=hold_pb2.Grant(attempt=2)),
+    ]
+    for match in ("FAILED_FINAL", "a newer one", "without an outcome"):
+        with pytest.raises((leasehold.OccurrenceOverError, leasehold.ProtocolError), match=match):
+            await made.client.acquire("f", occurrence_at=AT)
+    assert (await made.client.acquire("f", occurrence_at=AT)).attempt == 2
