@@ -1,6 +1,12 @@
-"""Errors are told apart by type, code and reason."""
+"""Errors are told apart by type, code and reason, in the words that all clients use, and survive a pickle."""
 
+import json
+import pickle
 import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -9,12 +15,92 @@ from google.protobuf.duration_pb2 import Duration
 from messages import Refusal
 
 import leasehold
-from leasehold import Reason
-from leasehold._connect.needs import needs
+from leasehold import LossReason, Reason
+from leasehold._connect.listening import SilentError
 from leasehold._convert import duration, proto_duration
+from leasehold._errors import answers, errors
+from leasehold._hold.grants import Busy, Loss
 from leasehold._hold.spec import wanted
-from leasehold.v1 import hold_pb2, lock_pb2
-from leasehold.v1.lease_service_pb2 import HoldLeaseRequest
+from leasehold._runs.schedules import EndedRun
+from leasehold.v1 import hold_pb2, lock_pb2, schedule_pb2
+
+WORDS = (Path(__file__).parents[3] / "proto/vectors/words.jsonl").read_text().splitlines()
+# One of them is an answer here, and no error.
+LINES = [line for line in map(json.loads, WORDS) if line["error"] != "outcome_not_recorded"]
+Line = dict[str, Any]
+
+
+def busy(line: Line) -> leasehold.BusyError:
+    record = lock_pb2.LockRecord(
+        lock_path=line["lock_path"],
+        holder=line.get("holder", ""),
+        holder_is_last_recorded=line.get("holder_is_last_recorded", False),
+    )
+    status = "PRIORITY_STATUS_" + line.get("priority_status", "UNSPECIFIED")
+    answer = hold_pb2.Busy(
+        record=record,
+        reason=hold_pb2.BusyReason.Value("BUSY_REASON_" + line["reason"]),
+        held_permits=line.get("held_permits", 0),
+        priority_status=hold_pb2.PriorityStatus.Value(status),
+    )
+    return leasehold.BusyError("f", Busy._from_wire(answer))
+
+
+def over(line: Line) -> leasehold.OccurrenceOverError:
+    if "outcome" in line:
+        outcome = schedule_pb2.RunOutcome.Value("RUN_OUTCOME_" + line["outcome"])
+        return leasehold.OccurrenceOverError(EndedRun._from_wire(schedule_pb2.EndedRun(outcome=outcome)), None)
+    watermark = datetime.fromisoformat(line["watermark"]) if "watermark" in line else None
+    return leasehold.OccurrenceOverError(None, watermark)
+
+
+def gone(cause: str) -> leasehold.RefusedError:
+    return leasehold.RefusedError(grpc.StatusCode.UNAVAILABLE, cause)
+
+
+ERRORS: dict[str, Callable[[Line], leasehold.LeaseholdError]] = {
+    "busy": busy,
+    "lost": lambda line: leasehold.LostError("c/p/h/f", Loss(LossReason[line["reason"]], line["detail"])),
+    "release_unconfirmed": lambda line: leasehold.ReleaseUnconfirmedError(line["lock_path"], OSError(line["cause"])),
+    "checkpoint_unknown": lambda line: leasehold.CheckpointUnknownError(gone(line["cause"])),
+    "occurrence_over": over,
+    "endpoint": lambda line: leasehold.EndpointError(line["endpoint"], line["problem"]),
+    "protocol": lambda line: leasehold.ProtocolError(line["problem"]),
+    "unsupported": lambda line: leasehold.UnsupportedError.lacking(line["feature"]),
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def what_is_said_is_what_all_clients_say(line: Line) -> None:
+    assert str(ERRORS[line["error"]](line)) == line["says"]
+
+
+def instances() -> list[leasehold.LeaseholdError]:
+    """At least one of each kind, with all that it may carry."""
+    refusal = gone("no")
+    refusal.reason_name, refusal.retry_after = "UNKNOWN_LEASE", 1.5
+    refusal.violations = (leasehold.FieldViolation("spec.wait", "is wrong"),)
+    plain = (leasehold.LeaseholdError, leasehold.PlatformError, leasehold.ArgumentError, leasehold.ClosedError)
+    made = [*(kind("so it is") for kind in plain), *(ERRORS[line["error"]](line) for line in LINES)]
+    made[0].add_note("and this")
+    return [*made, refusal, leasehold.UnreachableError("http://a:1", "nobody")]
+
+
+def errors_survive_a_pickle_with_all_that_they_carry() -> None:
+    for error in [*instances(), SilentError(90)]:
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+        assert (type(again), str(again), again.args) == (type(error), str(error), error.args)
+        assert again.__dict__ == error.__dict__
+
+
+def errors_are_named_as_their_users_know_them() -> None:
+    kinds = [kind for kind in (vars(errors) | vars(answers)).values() if isinstance(kind, type)]
+    ours = {kind for kind in kinds if issubclass(kind, leasehold.LeaseholdError)}
+    assert ours == {type(error) for error in instances()}, "the list above has one of each"
+    for kind in ours:
+        assert kind.__module__ == "leasehold"
+        assert getattr(leasehold, kind.__name__) is kind
+
 
 DAMAGED = Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_LEASE")
 DAMAGED.trailer = b"\xff\xff\xff"
@@ -41,21 +127,11 @@ async def what_a_sidecar_refuses_with_comes_as_data(
     assert caught.value.violations == (violations if refusal is WRONG else ()), "S19"
 
 
-def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
-    newer = {"leasehold.v1.LeaseSpec.permits": 2, "leasehold.v1.LockKey.scope": 3}
-    spec = hold_pb2.LeaseSpec(priority=7, key=lock_pb2.LockKey(function="f"))
-    assert needs(HoldLeaseRequest(spec=spec), newer) == 1
-    spec.permits = 2
-    assert needs(HoldLeaseRequest(spec=spec), newer) == 2
-    spec.key.scope = "s"
-    assert needs(HoldLeaseRequest(spec=spec), newer) == 3
-
-
 def what_is_not_known_is_taken_for_the_safe_thing() -> None:
     assert leasehold.LockState(99) is leasehold.LockState.HELD
     assert leasehold.BusyReason(99) is leasehold.BusyReason.HELD
     assert leasehold.TokenStatus(0) is leasehold.TokenStatus.STALE
-    assert leasehold.LossReason(99) is leasehold.LossReason.UNSPECIFIED
+    assert LossReason(99) is LossReason.UNSPECIFIED
 
 
 def durations_survive_the_wire() -> None:
@@ -77,9 +153,8 @@ def s19_an_acquire_without_end_halves_its_waits_while_the_sidecar_allows_less() 
     refused.violations = (leasehold.FieldViolation("spec.wait", "is 1day; 0s to 1m is allowed"),)
     assert asked.shortened(refused).spec.wait.seconds == 12 * 60 * 60
     assert asked.spec.wait.seconds == 24 * 60 * 60
-    with pytest.raises(leasehold.RefusedError):
-        wanted("f", "", {"wait": 60}).in_rounds().shortened(refused)
     while asked.wait > 1:
         asked = asked.shortened(refused)
-    with pytest.raises(leasehold.RefusedError):
-        asked.shortened(refused)
+    for bounded in (asked, wanted("f", "", {"wait": 60}).in_rounds()):
+        with pytest.raises(leasehold.RefusedError):
+            bounded.shortened(refused)

@@ -1,8 +1,9 @@
-"""What processes do to a client: forks, pickles, SIGTERM, and libraries that patch threads."""
+"""What processes do to a client: forks, SIGTERM, and libraries that patch threads."""
 
 import asyncio
-import pickle
+import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -10,17 +11,11 @@ import types
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import grpc
 import pytest
 from fake import PATIENCE, Bench
 
 import leasehold
-from leasehold._connect.listening import SilentError
-from leasehold._enums import LossReason
-from leasehold._errors import answers as _answer_errors
-from leasehold._errors import errors as _errors
-from leasehold._hold.grants import Busy, Loss
-from leasehold.v1 import hold_pb2, lock_pb2
+from leasehold._hold.holder import holder_or_this, named
 
 
 @asynccontextmanager
@@ -117,50 +112,19 @@ async def a_forked_child_uses_a_client_of_its_own_unless_its_parent_holds(
     assert len(made.sidecar.asked) == {OWN_CLIENT: 3, POOL: 5, HOLDER: 1, ROBBED: 3}[program]
 
 
-def errors() -> list[leasehold.LeaseholdError]:
-    """One of each kind, with all that it may carry."""
-    wire = hold_pb2.Busy(
-        record=lock_pb2.LockRecord(lock_path="l", holder="a", labels={"team": "red"}, state=lock_pb2.LOCK_STATE_HELD),
-        reason=hold_pb2.BUSY_REASON_HELD,
-    )
-    refusal = leasehold.RefusedError(grpc.StatusCode.NOT_FOUND, "no")
-    refusal.reason_name, refusal.retry_after = "UNKNOWN_LEASE", 1.5
-    refusal.violations = (leasehold.FieldViolation("spec.wait", "is wrong"),)
-    made = [
-        leasehold.LeaseholdError("so it is"),
-        leasehold.PlatformError("no clock"),
-        leasehold.ArgumentError("wrong"),
-        leasehold.EndpointError("ftp://a", "wrong"),
-        leasehold.ClosedError("closed"),
-        leasehold.ProtocolError("odd"),
-        leasehold.BusyError("f", Busy._from_wire(wire)),
-        leasehold.OccurrenceOverError(None, None),
-        leasehold.LostError("l", Loss(LossReason.TAKEN, "by a")),
-        leasehold.ReleaseUnconfirmedError("l", refusal),
-        refusal,
-        leasehold.UnsupportedError.lacking("schedules"),
-        leasehold.CheckpointUnknownError(refusal),
-        leasehold.UnreachableError("http://a:1", "nobody"),
-    ]
-    made[0].add_note("and this")
-    return made
-
-
-def errors_survive_a_pickle_with_all_that_they_carry() -> None:
-    for error in [*errors(), SilentError(90)]:
-        again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-        assert type(again) is type(error)
-        assert (str(again), again.args) == (str(error), error.args)
-        assert again.__dict__ == error.__dict__
-
-
-def errors_are_named_as_their_users_know_them() -> None:
-    kinds = [kind for kind in (vars(_errors) | vars(_answer_errors)).values() if isinstance(kind, type)]
-    ours = {kind for kind in kinds if issubclass(kind, leasehold.LeaseholdError)}
-    assert ours == {type(error) for error in errors()}, "the list above has one of each"
-    for kind in ours:
-        assert kind.__module__ == "leasehold"
-        assert getattr(leasehold, kind.__name__) is kind
+def a_caller_without_a_name_is_its_pod_or_host_and_process_and_a_fork_names_itself() -> None:
+    assert named("importer-7f9c", 17) == "importer-7f9c/17"
+    assert named("", 17) == named("bj\u00f6rn", 17) == named("a\nb", 17) == "17"
+    assert named("h" * 300, 17) == "h" * 253 + "/17"
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, holder_or_this("").encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as told:
+        assert told.read() == f"{socket.gethostname()}/{child}"
+    os.waitpid(child, 0)
 
 
 SYNC = """

@@ -17,6 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 import leasehold
 from leasehold import CatchUp, LockKey, Overlap, RunOutcome
+from leasehold._connect.needs import needs
 from leasehold._convert import proto_duration, timestamp
 from leasehold._hold.grants import Busy, CheckpointResult, Grant, HoldInfo, ReleaseResult
 from leasehold._hold.holder import holder_or_this
@@ -351,6 +352,13 @@ async def each_call_of_both_clients_sends_what_it_says(
         message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
         if is_dataclass(got) and name not in ("release", "break_lock", "extend", "report_progress"):
             compare(got, message)
+
+
+def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
+    newer = {"leasehold.v1.LeaseSpec.permits": 2, "leasehold.v1.LockKey.scope": 3}
+    plain, scoped = lock_pb2.LockKey(function="f"), lock_pb2.LockKey(function="f", scope="s")
+    for least, spec in ((1, {"key": plain}), (2, {"key": plain, "permits": 2}), (3, {"key": scoped, "permits": 2})):
+        assert needs(wire.HoldLeaseRequest(spec=hold_pb2.LeaseSpec(**spec)), newer) == least
 
 
 async def all_pages_are_listed(made: Bench) -> None:

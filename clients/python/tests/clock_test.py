@@ -1,10 +1,13 @@
-"""S21: whose boot clock this process reads."""
+"""S21: whose boot clock this process reads, and what a moment of another one means, as far as no vector says it."""
 
 from pathlib import Path
 
 import pytest
 
+from leasehold._convert import SECOND
 from leasehold._hold.boot_clock import is_shifted
+from leasehold._hold.known_validity import KnownDeadline, KnownValidity
+from leasehold.v1.hold_pb2 import BootTime, Deadline, Validity
 
 ZERO = "monotonic           7         0\nboottime            0         0\n"
 ONE, OTHER = "time:[1]", "time:[2]"
@@ -33,3 +36,19 @@ def s21_a_clock_that_a_time_namespace_shifts_is_not_the_kernels(
         if namespace is not None:
             (tmp_path / name).symlink_to(namespace)
     assert is_shifted(tmp_path) == shifted
+
+
+def s21_an_unknown_boot_id_is_not_ours_and_an_absent_or_negative_validity_ends_at_once() -> None:
+    told = Validity()
+    told.valid_for.seconds = -5
+    known = KnownValidity().after(told, 100 * SECOND, 101 * SECOND, "")
+    assert (known.until, known.next_question()) == (100 * SECOND, 100 * SECOND)
+
+
+def s21_an_older_word_about_a_deadline_changes_nothing() -> None:
+    known = KnownDeadline()
+    for at, after, now in ((500, 300, 201), (900, 801, 202)):
+        told = Deadline(at=BootTime(boot_id="kernel-a"))
+        told.at.since_boot.seconds, told.after.seconds = at, after
+        known = known.after(told, None, now * SECOND, "kernel-a") or KnownDeadline()
+    assert known == KnownDeadline(500 * SECOND, 200 * SECOND)
