@@ -1,14 +1,13 @@
 """Running for as long as this process leads."""
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import grpc
 import pytest
-from fake import GONE, PATIENCE, Bench, until
+from fake import GONE, PATIENCE, Bench
 from messages import Refusal
 
 import leasehold
@@ -99,22 +98,6 @@ async def a_leader_asks_on_where_that_may_help_and_raises_what_it_does_not(made:
     assert (caught.value.reason, len(pauses)) == (leasehold.Reason.ACCESS_DENIED, 1)
 
 
-async def a_leader_that_is_cancelled_releases_its_term(made: Bench) -> None:
-    begun = asyncio.Event()
-
-    async def work(term: leasehold.AsyncTerm) -> None:
-        begun.set()
-        await wait(term)
-
-    task = leading(made, work)
-    await made.sidecar.granted()
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert made.sidecar.asked == ["release 1"]
-
-
 async def a_release_that_is_not_confirmed_does_not_end_the_leading(made: Bench) -> None:
     made.sidecar.answers["ReleaseLease"] = [GONE]
     task = leading(made, lambda term: asyncio.sleep(0, term.fencing_token == 2))
@@ -146,8 +129,7 @@ async def a_term_is_released_when_its_turn_is_over(how: str, made: Bench) -> Non
     assert made.sidecar.asked == ["release 1"]
 
 
-async def a_thread_leads_again_after_a_loss(made: Bench) -> None:
-    lost = threading.Event()
+async def a_thread_leads_again_after_a_loss_and_releases_a_term_that_it_leaves_by_an_error(made: Bench) -> None:
     tokens: list[int] = []
 
     def work(client: leasehold.Client) -> None:
@@ -156,34 +138,20 @@ async def a_thread_leads_again_after_a_loss(made: Bench) -> None:
                 tokens.append(term.fencing_token)
                 assert leasehold.current_hold() is term
                 if len(tokens) == 2:
-                    return
+                    break
                 assert term.wait_lost() is not None
-                lost.set()
                 term.check()
                 pytest.fail("a lost term goes on")
+        for is_entered in (False, True):
+            with suppress(KeyError):
+                for term in client.lead("f"):
+                    with term if is_entered else nullcontext():
+                        raise KeyError
 
     call, task = await made.during(work)
     call.tell("lost", reason="TAKEN")
-    await asyncio.to_thread(lost.wait)
-    await made.sidecar.granted(fencing_token=65_600)
+    for token in (65_600, 65_700, 65_800):
+        await made.sidecar.granted(fencing_token=token)
     await task
     assert tokens == [65_536, 65_600]
-    assert made.sidecar.asked == ["release 1"] * 2, "the lost term says that it knows (S13)"
-
-
-async def a_thread_that_leaves_its_term_by_an_error_releases_it(made: Bench) -> None:
-    def work(client: leasehold.Client) -> None:
-        with suppress(KeyError):
-            for term in client.lead("f"):
-                assert term.is_valid()
-                raise KeyError
-        with suppress(KeyError):
-            for term in client.lead("f"):
-                with term:
-                    raise KeyError
-
-    call, task = await made.during(work)
-    await call.ended()
-    await made.sidecar.granted()
-    await task
-    await until(lambda: made.sidecar.asked == ["release 1"] * 2)
+    assert made.sidecar.asked == ["release 1"] * 4, "the lost term says that it knows (S13)"

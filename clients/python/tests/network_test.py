@@ -14,27 +14,6 @@ from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import AcquireLeaseResponse
 
 
-@pytest.mark.usefixtures("impatient")
-async def a_waiter_that_hears_nothing_asks_again_for_what_is_left_of_its_wait(made: Bench) -> None:
-    waiter = Holder(made, wait=3_600)
-    first = (await made.sidecar.call()).tell("waiting", position=1)
-    second = await made.sidecar.call()
-    assert 3_600 - PATIENCE < second.request.spec.wait.ToNanoseconds() / 1e9 < 3_600
-    await first.ended()
-    second.tell("granted")
-    made.do(made.answer_all())
-    await waiter.left()
-
-
-@pytest.mark.usefixtures("impatient")
-async def a_try_that_hears_nothing_is_an_error(made: Bench) -> None:
-    waiter = Holder(made)
-    call = await made.sidecar.call()
-    with pytest.raises(leasehold.RefusedError, match=r"nothing was heard from the sidecar for 0\.2 s"):
-        await waiter.task
-    await call.ended()
-
-
 async def a_wait_without_end_asks_again_also_where_its_connection_breaks(made: Bench) -> None:
     waiter = Holder(made, wait=leasehold.FOREVER)
     for _ in range(2):

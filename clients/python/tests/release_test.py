@@ -11,15 +11,6 @@ from fake import PATIENCE, Bench, until
 import leasehold
 
 
-async def s13_a_cancelled_block_releases_the_lock(made: Bench) -> None:
-    holder, call = await made.held()
-    holder.task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await holder.task
-    assert made.sidecar.asked == ["release 1"]
-    await call.ended()
-
-
 def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream() -> None:
     was_valid: list[bool] = []
 

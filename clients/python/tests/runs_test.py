@@ -3,9 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
 from datetime import timedelta
-from typing import Any
 
 import grpc
 import pytest
@@ -13,7 +11,6 @@ from fake import PATIENCE, UNKNOWN, Bench, Call, until
 from messages import Messages, Refusal
 
 import leasehold
-from leasehold import CompletionResult, LossReason, RunOutcome
 
 CRON = "30 2 * * *"
 
@@ -34,18 +31,7 @@ def recorded(made: Bench, *told: str) -> Callable[[], bool]:
     return lambda: outcomes(made) == [*told]
 
 
-async def t11_a_run_that_its_body_does_not_complete_is_returned(made: Bench) -> None:
-    runs, _run, call = await running(made)
-    asking = asyncio.ensure_future(anext(runs))
-    await until(recorded(made, "RETURNED"))
-    call.tell("recorded").tell("standby").tell("run")
-    await asking
-    await runs.aclose()
-    assert outcomes(made) == ["RETURNED", "RETURNED"]
-    await call.ended()
-
-
-async def t8_the_end_of_a_block_is_the_outcome(made: Bench) -> None:
+async def t8_t11_the_end_of_a_block_is_the_outcome_and_a_run_that_nobody_completes_is_returned(made: Bench) -> None:
     runs, run, call = await running(made)
     async with run:
         assert leasehold.current_hold() is run
@@ -53,9 +39,16 @@ async def t8_the_end_of_a_block_is_the_outcome(made: Bench) -> None:
     with pytest.raises(ValueError, match="the disk is full"):
         async with await anext(runs):
             raise ValueError("the disk is full")
-    assert outcomes(made) == ["SUCCEEDED", "FAILED"]
     assert made.sidecar.requests[1].detail == "the disk is full"
+    call.tell("recorded").tell("run")
+    await anext(runs)
+    asking = asyncio.ensure_future(anext(runs))
+    await until(recorded(made, "SUCCEEDED", "FAILED", "RETURNED"))
+    call.tell("recorded").tell("run")
+    await asking
     await runs.aclose()
+    assert outcomes(made)[3:] == ["RETURNED"]
+    await call.ended()
 
 
 async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpoint_that_is_not(made: Bench) -> None:
@@ -83,7 +76,7 @@ async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_s
             await asyncio.sleep(PATIENCE)
         raise asyncio.CancelledError
     assert run.loss is not None
-    assert run.loss.reason is LossReason.MAX_HOLD_REACHED
+    assert run.loss.reason is leasehold.LossReason.MAX_HOLD_REACHED
     call.tell("standby").tell("run", attempt=1)
     assert (await anext(runs)).attempt == 1
     assert outcomes(made) == ["FAILED_FINAL"]
@@ -108,27 +101,20 @@ async def s37_a_sidecar_that_is_older_than_schedules_is_found_out(made: Bench) -
         await anext(made.client.runs(CRON, function="nightly"))
 
 
-async def s13_a_closed_client_returns_its_runs(made: Bench) -> None:
-    runs, run, _call = await running(made)
-    await made.client.close()
-    assert run.loss is not None
-    assert outcomes(made) == ["RETURNED"]
-    async with aclosing(runs):
-        with pytest.raises(leasehold.ClosedError):
-            await anext(runs)
-
-
-async def t8_a_closed_client_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
-    runs, run, _call = await running(made)
+async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
+    (runs, run, _call), (others, other, _other) = await running(made), await running(made)
     made.sidecar.gate.clear()
-    completing = asyncio.create_task(run.succeeded())
+    completing = asyncio.create_task(other.succeeded())
     await until(recorded(made, "SUCCEEDED"))
     closing = asyncio.create_task(made.client.close())
-    await asyncio.sleep(0.05)
+    await until(recorded(made, "SUCCEEDED", "RETURNED"))
     made.sidecar.gate.set()
-    assert (await completing).result is CompletionResult.RECORDED
+    assert (await completing).result is leasehold.CompletionResult.RECORDED
     await closing
-    await runs.aclose()
+    assert run.loss is not None
+    with pytest.raises(leasehold.ClosedError):
+        await anext(runs)
+    await others.aclose()
 
 
 async def t8_returning_is_success_an_error_is_failure_and_the_function_goes_on_with_the_next(made: Bench) -> None:
@@ -191,23 +177,11 @@ async def every_asks_again_where_no_sidecar_answers_and_gives_up_where_that_is_n
         await task
 
 
-def threaded(made: Bench, work: Callable[[leasehold.Client], Any]) -> "asyncio.Task[None]":
-    """Do it in a thread, with a client of its own, whose clock is real."""
-
-    def working() -> None:
-        with leasehold.Client(made.endpoint) as client:
-            work(client)
-
-    made.sidecar.messages = Messages("unknown")
-    return asyncio.create_task(asyncio.to_thread(working))
-
-
-async def without_asyncio_a_function_runs_in_its_thread_and_has_to_look(made: Bench) -> None:
-    threads: list[threading.Thread] = []
+async def without_asyncio_runs_come_one_by_one_or_to_a_function_in_its_thread_that_has_to_look(made: Bench) -> None:
     begun = threading.Event()
 
     def nightly(run: leasehold.Run, what: str) -> None:
-        threads.append(threading.current_thread())
+        assert threading.current_thread() is thread[0]
         assert (run.scheduled_at.timestamp(), what) == (1_800, "all")
         if run.attempt == 1:
             raise ValueError("the disk is full")
@@ -219,15 +193,33 @@ async def without_asyncio_a_function_runs_in_its_thread_and_has_to_look(made: Be
         if run.attempt == 4:
             raise SystemExit(7)
 
-    def work(client: leasehold.Client) -> None:
-        with pytest.raises(SystemExit):
-            client.every(CRON, function="nightly")(nightly)("all")
+    def working() -> None:
+        thread.append(threading.current_thread())
+        with leasehold.Client(made.endpoint) as client:
+            for run in client.runs(timedelta(seconds=30), function="nightly"):
+                with run:
+                    assert run.is_valid()
+                    if run.attempt == 2:
+                        run.complete(leasehold.RunOutcome.FAILED_FINAL, "no such month")
+                if run.attempt == 3:
+                    break
+            with pytest.raises(SystemExit):
+                client.every(CRON, function="nightly")(nightly)("all")
 
-    task = threaded(made, work)
-    call = await made.sidecar.call("SubscribeSchedule")
-    call.tell("standby", understood=True).tell("run", attempt=1)
+    thread: list[threading.Thread] = []
+    # As of another kernel: the client's clock is real.
+    made.sidecar.messages = Messages("unknown")
+    task = asyncio.create_task(asyncio.to_thread(working))
+    call = await made.sidecar.running()
+    assert call.request.spec.every.seconds == 30
+    await until(recorded(made, "FAILED_FINAL"))
+    call.tell("recorded").tell("run", attempt=3)
+    await call.ended()
+    assert outcomes(made) == ["FAILED_FINAL", "SUCCEEDED"]
+    made.sidecar.asked.clear()
+    call = (await made.sidecar.call("SubscribeSchedule")).tell("run", attempt=1)
     await until(recorded(made, "FAILED"))
-    assert made.sidecar.requests[0].detail == "the disk is full"
+    assert made.sidecar.requests[-1].detail == "the disk is full"
     call.tell("recorded").tell("run", attempt=2)
     await asyncio.to_thread(begun.wait, PATIENCE)
     call.tell("lost", reason="TAKEN").tell("run", attempt=3)
@@ -235,24 +227,4 @@ async def without_asyncio_a_function_runs_in_its_thread_and_has_to_look(made: Be
     call.tell("recorded").tell("run", attempt=4)
     await task
     assert outcomes(made) == ["FAILED", "RETURNED", "SUCCEEDED", "RETURNED"]
-    assert len(set(threads)) == 1
     await call.ended()
-
-
-async def without_asyncio_the_runs_come_one_by_one(made: Bench) -> None:
-    def work(client: leasehold.Client) -> None:
-        for run in client.runs(timedelta(seconds=30), function="nightly"):
-            with run:
-                assert run.is_valid()
-                if run.attempt == 2:
-                    run.complete(RunOutcome.FAILED_FINAL, "no such month")
-            if run.attempt == 3:
-                break
-
-    task = threaded(made, work)
-    call = await made.sidecar.running()
-    assert call.request.spec.every.seconds == 30
-    await until(recorded(made, "FAILED_FINAL"))
-    call.tell("recorded").tell("run", attempt=3)
-    await task
-    assert outcomes(made) == ["FAILED_FINAL", "SUCCEEDED"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake import UNKNOWN as UNIMPLEMENTED
 from fake import Bench
+from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -18,8 +19,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 import leasehold
 from leasehold import CatchUp, LockKey, Overlap, RunOutcome
 from leasehold._connect.needs import needs
-from leasehold._convert import proto_duration, timestamp
-from leasehold._hold.grants import Busy, CheckpointResult, Grant, HoldInfo, ReleaseResult
+from leasehold._convert import timestamp
+from leasehold._hold.grants import Busy, Grant, HoldInfo, ReleaseResult
 from leasehold._hold.holder import holder_or_this
 from leasehold._hold.spec import wanted
 from leasehold._records import LockRecord
@@ -31,7 +32,6 @@ from leasehold.v1 import hold_pb2, lock_pb2, schedule_pb2, schedule_service_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
 AT = datetime(2026, 11, 23, 2, 30, tzinfo=UTC)
-STAMP = timestamp(AT)
 KEY = LockKey("f")
 
 
@@ -128,62 +128,39 @@ def what_is_not_told_is_none() -> None:
     assert leasehold.Notice(1_058, "", "", None).for_priority is None
 
 
-SAVED = leasehold.CheckpointOutcome.SAVED
-NOT_SAVED = leasehold.CheckpointOutcome.NOT_SAVED
-UNKNOWN = leasehold.CheckpointOutcome.UNKNOWN
-
-
 @pytest.mark.parametrize(
-    ("checkpoint", "occurrence", "told", "recorded"),
+    ("told", "checkpoint", "occurrence"),
     [
-        (1, 1, CheckpointResult(SAVED, 12, "why"), leasehold.OutcomeResult.RECORDED),
-        (2, 2, CheckpointResult(NOT_SAVED, None, "why"), leasehold.OutcomeResult.NOT_RECORDED),
-        (3, 3, CheckpointResult(UNKNOWN, None, "why"), leasehold.OutcomeResult.UNKNOWN),
+        (1, ("SAVED", 12), "RECORDED"),
+        (2, ("NOT_SAVED", None), "NOT_RECORDED"),
+        (3, ("UNKNOWN", None), "UNKNOWN"),
         # S37: of a newer sidecar, and of an older one.
-        (99, 99, CheckpointResult(UNKNOWN, None, "why"), leasehold.OutcomeResult.UNKNOWN),
-        (0, 0, None, leasehold.OutcomeResult.NOT_RECORDED),
+        (99, ("UNKNOWN", None), "UNKNOWN"),
+        (0, ("NOT_SAVED", None), "NOT_RECORDED"),
     ],
 )
 def s26_t8_a_release_tells_what_became_of_its_checkpoint_and_of_its_outcome(
-    checkpoint: Any, occurrence: Any, told: CheckpointResult | None, recorded: leasehold.OutcomeResult
+    told: Any, checkpoint: tuple[str, int | None], occurrence: str
 ) -> None:
     released = hold_pb2.ReleaseResult(
-        outcome=hold_pb2.RELEASE_OUTCOME_RELEASED,
-        checkpoint_outcome=checkpoint,
-        checkpoint_version=12,
-        checkpoint_detail="why",
-        outcome_result=occurrence,
+        checkpoint_outcome=told, checkpoint_version=12, checkpoint_detail="why", outcome_result=told
     )
     result = ReleaseResult._from_wire(released, b"", RunOutcome.FAILED)
-    assert result.occurrence is recorded
+    assert result.occurrence is leasehold.OutcomeResult[occurrence]
     assert result.checkpoint is not None
-    assert result.checkpoint == told or (told is None and "older than this request" in str(result.checkpoint))
+    assert (result.checkpoint.outcome.name, result.checkpoint.version) == checkpoint
+    assert result.checkpoint.detail == "why" or "older than this request" in result.checkpoint.detail
     result = ReleaseResult._from_wire(released, None)
     assert (result.checkpoint, result.occurrence) == (None, None)
 
 
 def all_that_is_asked_for_goes_over_the_wire() -> None:
-    options: Any = {
-        "mode": leasehold.LockMode.LISTENER,
-        "host_id": "h",
-        "host_type": "t",
-        "wait": 1.5,
-        "lease_duration": timedelta(seconds=15),
-        "max_hold": 60,
-        "min_hold": 2,
-        "progress_timeout": 3,
-        "auto_renew": False,
-        "request_id": "r",
-        "holder": "me",
-        "labels": {"a": "b"},
-        "permits": 3,
-        "priority": 7,
-        "yields": True,
-        "share": "listeners",
-        "rebalance": True,
-        "occurrence_at": AT,
-        "occurrence_max_attempts": 4,
-    }
+    options: Any = (
+        {"mode": leasehold.LockMode.LISTENER, "host_id": "h", "host_type": "t", "wait": 1.5, "max_hold": 60}
+        | {"lease_duration": timedelta(seconds=15), "min_hold": 2, "progress_timeout": 3, "auto_renew": False}
+        | {"request_id": "r", "holder": "me", "labels": {"a": "b"}, "permits": 3, "priority": 7, "yields": True}
+        | {"share": "listeners", "rebalance": True, "occurrence_at": AT, "occurrence_max_attempts": 4}
+    )
     spec = wanted("f", "s", options).spec
     key = lock_pb2.LockKey(function="f", scope="s", mode=lock_pb2.LOCK_MODE_LISTENER, host_id="h", host_type="t")
     assert (spec.key, spec.wait.ToMilliseconds(), spec.occurrence_at.ToDatetime(UTC)) == (key, 1_500, AT)
@@ -200,21 +177,13 @@ def all_that_is_asked_for_goes_over_the_wire() -> None:
 
 
 def a_schedule_is_told_as_it_was_given() -> None:
-    options = leasehold.ScheduleSpec(
-        time_zone="Europe/Copenhagen",
-        revision=7,
-        catch_up=CatchUp.ALL,
-        catch_up_max=9,
-        catch_up_window=3_600.0,
-        grace=200.0,
-        overlap=Overlap.SKIP,
-        max_attempts=5,
-        backoff=3.0,
-        run_timeout=600.0,
-        spread=30.0,
-        takeover_check=20.0,
-        lease_duration=15.0,
+    options: Any = (
+        {"time_zone": "Europe/Copenhagen", "revision": 7, "catch_up": CatchUp.ALL, "catch_up_max": 9, "grace": 200.0}
+        | {"catch_up_window": 3_600.0, "overlap": Overlap.SKIP, "max_attempts": 5, "backoff": 3.0, "spread": 30.0}
+        | {"run_timeout": 600.0, "takeover_check": 20.0, "lease_duration": 15.0, "stop_grace": 5.0}
+        | {"progress_timeout": 6.0}
     )
+    assert options.keys() == leasehold.ScheduleSpec.__optional_keys__
     spec = schedule_spec("30 2 * * *", options)
     assert (timetable_of(spec), options_of(spec)) == ("30 2 * * *", options)
     spec = schedule_spec(90, {"run_timeout": leasehold.FOREVER})
@@ -254,103 +223,66 @@ def s19_what_no_sidecar_takes_is_refused_here(ask: Any, match: str) -> None:
         ask()
 
 
-_ONE = lock_pb2.LockSelector(key=KEY._to_wire())
-_PERMIT = lock_pb2.LockSelector(key=KEY._to_wire(), permit=2)
-_PATH = lock_pb2.LockSelector(lock_path="p")
-_LATER = proto_duration("max_hold", 60)
-_DAILY = schedule_spec("@daily", {})
-_SERVICE: Any = schedule_service_pb2
+CALLS = """
+release('l', b'v') = ReleaseLease: lease_id: "l" checkpoint: "v"
+extend('l', 60) = ExtendLease: lease_id: "l" max_hold { seconds: 60 }
+report_progress('l') = ReportProgress: lease_id: "l"
+get_hold('l') = GetHold: lease_id: "l"
+save_checkpoint('l', b'v') = SaveCheckpoint: lease_id: "l" value: "v"
+get_server_info() = GetServerInfo:
+get_lock('p', with_checkpoint=True) = GetLock: lock { lock_path: "p" } with_checkpoint: true
+get_lock(KEY, permit=2) = GetLock: $KEY_2
+check_token(KEY, 7, permit=2) = CheckToken: $KEY_2 fencing_token: 7
+break_lock(KEY, 'r', permit=2, fencing_token=9) = BreakLock: $KEY_2 fencing_token: 9 reason: "r" mode: BREAK_MODE_RUN_OUT
+break_lock('p', 'r', mode=NOW, broken_by='me') = BreakLock: lock { lock_path: "p" } reason: "r" broken_by: "me" mode: BREAK_MODE_NOW
+resolve_path(KEY) = ResolvePath: key { $KEY }
+list_locks(prefix='p', labels=LABELS, share='s') = ListLocks: prefix: "p" share: "s" labels { key: "a" value: "b" }
+list_locks(host_id='h', page_size=9, states=[HELD]) = ListLocks: host_id: "h" page_size: 9 states: LOCK_STATE_HELD
+watch_lock(KEY, permit=2) = WatchLock: $KEY_2
+watch_locks(host_id='h', share='s') = WatchLocks: host_id: "h" share: "s"
+get_schedule(KEY) = GetSchedule: lock { key { $KEY } }
+pause_schedule('p') = PauseSchedule: lock { lock_path: "p" }
+resume_schedule(KEY) = ResumeSchedule: lock { key { $KEY } }
+trigger_schedule(KEY, 'x') = TriggerSchedule: lock { key { $KEY } } request_id: "x"
+remove_schedule(KEY, 'r', force=True) = RemoveSchedule: lock { key { $KEY } } reason: "r" force: true
+reset_schedule('p', 'r', watermark=AT, revision=3) = ResetSchedule: lock { lock_path: "p" } reason: "r" watermark { $AT } revision: 3
+list_schedules(prefix='p', page_size=1) = ListSchedules: prefix: "p" page_size: 1
+preview_schedule('@daily', after=AT, count=2) = PreviewSchedule: spec { cron: "@daily" } after { $AT } count: 2 needs: 1
+preview_schedule('@daily', key=KEY) = PreviewSchedule: spec { cron: "@daily" } key { $KEY } needs: 1
+complete_run('r', RunOutcome.FAILED, 'd') = CompleteRun: run_id: "r" outcome: RUN_OUTCOME_FAILED detail: "d"
+""".strip().splitlines()  # noqa: E501
+NOW, HELD, LABELS = leasehold.BreakMode.NOW, leasehold.LockState.HELD, {"a": "b"}
+WORDS = {"$KEY_2": "lock { key { $KEY } permit: 2 }", "$KEY": str(KEY._to_wire()), "$AT": str(timestamp(AT))}
 
 
-def case(request: Message, name: str, *args: Any, **more: Any) -> tuple[Any, ...]:
-    return pytest.param(name, args, more, request, id=name)
+@pytest.mark.parametrize("line", CALLS)
+async def each_call_of_both_clients_sends_what_it_says(line: str, made: Bench) -> None:
+    call, _, sent = line.partition(") = ")
+    name, _, text = sent.partition(":")
+    for word, meant in WORDS.items():
+        text = text.replace(word, meant)
+    service: Any = wire if hasattr(wire, f"{name}Request") else schedule_service_pb2
+    request = text_format.Parse(text, getattr(service, f"{name}Request")())
+    refusal = leasehold.RefusedError if service is wire else leasehold.UnsupportedError
 
-
-@pytest.mark.parametrize(
-    ("name", "args", "more", "request_"),
-    [
-        case(wire.ReleaseLeaseRequest(lease_id="l", checkpoint=b"v"), "release", "l", b"v"),
-        case(wire.ExtendLeaseRequest(lease_id="l", max_hold=_LATER), "extend", "l", 60),
-        case(wire.ReportProgressRequest(lease_id="l"), "report_progress", "l"),
-        case(wire.GetHoldRequest(lease_id="l"), "get_hold", "l"),
-        case(wire.SaveCheckpointRequest(lease_id="l", value=b"v"), "save_checkpoint", "l", b"v"),
-        case(wire.GetServerInfoRequest(), "get_server_info"),
-        case(wire.GetLockRequest(lock=_PATH, with_checkpoint=True), "get_lock", "p", with_checkpoint=True),
-        case(wire.GetLockRequest(lock=_PERMIT), "get_lock", KEY, permit=2),
-        case(wire.CheckTokenRequest(lock=_PERMIT, fencing_token=7), "check_token", KEY, 7, permit=2),
-        case(
-            wire.BreakLockRequest(
-                lock=_PERMIT, reason="r", mode=lock_pb2.BREAK_MODE_NOW, broken_by="me", fencing_token=9
-            ),
-            *("break_lock", KEY, "r"),
-            mode=leasehold.BreakMode.NOW,
-            broken_by="me",
-            permit=2,
-            fencing_token=9,
-        ),
-        case(wire.ResolvePathRequest(key=KEY._to_wire()), "resolve_path", KEY),
-        case(
-            wire.ListLocksRequest(
-                prefix="p", labels={"a": "b"}, share="s", page_size=9, states=[lock_pb2.LOCK_STATE_HELD]
-            ),
-            "list_locks",
-            prefix="p",
-            labels={"a": "b"},
-            share="s",
-            page_size=9,
-            states=[leasehold.LockState.HELD],
-        ),
-        case(wire.WatchLockRequest(lock=_PERMIT), "watch_lock", KEY, permit=2),
-        case(wire.WatchLocksRequest(host_id="h", share="s"), "watch_locks", host_id="h", share="s"),
-        case(_SERVICE.GetScheduleRequest(lock=_ONE), "get_schedule", KEY),
-        case(_SERVICE.PauseScheduleRequest(lock=_PATH), "pause_schedule", "p"),
-        case(_SERVICE.ResumeScheduleRequest(lock=_ONE), "resume_schedule", KEY),
-        case(_SERVICE.TriggerScheduleRequest(lock=_ONE, request_id="x"), "trigger_schedule", KEY, "x"),
-        case(
-            _SERVICE.RemoveScheduleRequest(lock=_ONE, reason="r", force=True), "remove_schedule", KEY, "r", force=True
-        ),
-        case(
-            _SERVICE.ResetScheduleRequest(lock=_ONE, reason="r", watermark=STAMP, revision=3),
-            *("reset_schedule", KEY, "r"),
-            watermark=AT,
-            revision=3,
-        ),
-        case(_SERVICE.ListSchedulesRequest(prefix="p", page_size=1), "list_schedules", prefix="p", page_size=1),
-        case(
-            _SERVICE.PreviewScheduleRequest(spec=_DAILY, after=STAMP, count=2, key=KEY._to_wire(), needs=1),
-            *("preview_schedule", "@daily"),
-            after=AT,
-            count=2,
-            key=KEY,
-        ),
-        case(
-            _SERVICE.CompleteRunRequest(run_id="r", outcome="RUN_OUTCOME_FAILED", detail="d"),
-            *("complete_run", "r", RunOutcome.FAILED, "d"),
-        ),
-    ],
-)
-async def each_call_of_both_clients_sends_what_it_says(
-    name: str, args: tuple[Any, ...], more: dict[str, Any], request_: Message, made: Bench
-) -> None:
-    refusal = leasehold.UnsupportedError if "schedule" in name or name == "complete_run" else leasehold.RefusedError
-    call = type(request_).__name__.removesuffix("Request")
+    def made_by(client: object) -> Any:
+        return eval(f"client.{call})", globals(), {"client": client})  # noqa: S307 - our own
 
     def blocking() -> None:
         with leasehold.Client(made.endpoint) as client, pytest.raises(refusal):
-            [*getattr(client, name)(*args, **more)]
+            [*made_by(client)]
 
-    made.sidecar.answers[call] = UNIMPLEMENTED
-    answer = getattr(made.client, name)(*args, **more)
+    made.sidecar.answers[name] = UNIMPLEMENTED
+    answer = made_by(made.client)
     with pytest.raises(refusal):
         await (answer if inspect.isawaitable(answer) else anext(answer))
     await asyncio.to_thread(blocking)
-    assert made.sidecar.requests == [request_, request_]
+    assert made.sidecar.requests == [request, request]
     if inspect.isawaitable(answer):
-        module = wire if hasattr(wire, f"{call}Response") else _SERVICE
-        made.sidecar.answers[call] = told = filled(getattr(module, f"{call}Response")())
-        got = await getattr(made.client, name)(*args, **more)
+        made.sidecar.answers[name] = told = filled(getattr(service, f"{name}Response")())
+        got = await made_by(made.client)
         message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
-        if is_dataclass(got) and name not in ("release", "break_lock", "extend", "report_progress"):
+        if is_dataclass(got) and name not in ("ReleaseLease", "BreakLock", "ExtendLease", "ReportProgress"):
             compare(got, message)
 
 
