@@ -103,31 +103,21 @@ async def a_token_is_asked_for_at_each_call_and_never_shown(made: Bench) -> None
     assert "cret" not in str(caught.value)
 
 
-class Unary(grpc.aio.UnaryUnaryClientInterceptor):
-    """Notes unary calls."""
+def noting(seen: list[str], kind: str, base: type) -> Any:
+    """An interceptor that notes the calls of a kind."""
 
-    def __init__(self, seen: list[str]) -> None:
-        self.seen = seen
-
-    async def intercept_unary_unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        self.seen.append(details.method.decode().rpartition("/")[2])
+    async def note(_self: object, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
+        seen.append(details.method.decode().rpartition("/")[2])
         return await continuation(details, request)
 
-
-class Stream(grpc.aio.UnaryStreamClientInterceptor):
-    """Notes streams."""
-
-    def __init__(self, seen: list[str]) -> None:
-        self.seen = seen
-
-    async def intercept_unary_stream(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        self.seen.append(details.method.decode().rpartition("/")[2])
-        return await continuation(details, request)
+    return type("Noting", (base,), {f"intercept_{kind}": note})()
 
 
 async def interceptors_see_each_call(made: Bench) -> None:
     seen: list[str] = []
-    holder, _call = await made.held(made.another(interceptors=[Unary(seen), Stream(seen)]))
+    unary = noting(seen, "unary_unary", grpc.aio.UnaryUnaryClientInterceptor)
+    stream = noting(seen, "unary_stream", grpc.aio.UnaryStreamClientInterceptor)
+    holder, _call = await made.held(made.another(interceptors=[unary, stream]))
     await holder.left()
     assert seen == ["HoldLease", "ReleaseLease"]
 

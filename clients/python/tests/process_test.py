@@ -1,30 +1,37 @@
-"""What processes do to a client: forks, SIGTERM, and libraries that patch threads."""
+"""What processes do to a client: forks, signals, and libraries that patch threads. And the samples work."""
 
 import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
-import textwrap
 import types
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 
+import fenced
 import pytest
-from fake import PATIENCE, Bench
+from fake import PATIENCE, Bench, until
+from messages import Messages
 
 import leasehold
 from leasehold._hold.holder import holder_or_this, named
 
+SAMPLES = Path(__file__).parents[1] / "samples"
+
 
 @asynccontextmanager
-async def script(made: Bench, text: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program of its own that uses the fake sidecar, whose address it finds as `ENDPOINT`."""
-    program = f"ENDPOINT = {made.endpoint!r}\nimport os, sys, leasehold\n{textwrap.dedent(text)}"
+async def program(made: Bench, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A Python program of its own that uses the fake sidecar."""
+    environment = {**os.environ, "LEASEHOLD_ENDPOINT": made.endpoint}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        sys.executable, *arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+    # As of another kernel: the clock of the program is real.
+    made.sidecar.messages = Messages("unknown")
     try:
         yield process
     finally:
@@ -34,7 +41,7 @@ async def script(made: Bench, text: str) -> AsyncIterator[asyncio.subprocess.Pro
 
 
 FORK = """
-import contextlib, multiprocessing, signal
+import contextlib, leasehold, multiprocessing, os, signal, sys
 def fork(work):
     child = os.fork()
     if child == 0:
@@ -53,14 +60,14 @@ def hold(client):
         return hold
 
 def work(number):
-    with leasehold.Client(ENDPOINT) as client, client.hold("f"):
+    with leasehold.Client() as client, client.hold("f"):
         return number
 
-client = leasehold.Client(ENDPOINT)
+client = leasehold.Client()
 """
 OWN_CLIENT = """
 kept = hold(client)
-fork(lambda: hold(leasehold.Client(ENDPOINT)))
+fork(lambda: hold(leasehold.Client()))
 # The connection that the fork has closed is made again.
 hold(client)
 """
@@ -71,7 +78,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 """
 HOLDER = """
 with client.hold("f") as held:
-    fork(lambda: hold(leasehold.Client(ENDPOINT)))
+    fork(lambda: hold(leasehold.Client()))
     fork(lambda: hold(client))
     fork(lambda: None)
     print(held.is_valid(), flush=True)
@@ -79,7 +86,7 @@ with client.hold("f") as held:
 ROBBED = """
 with contextlib.suppress(leasehold.LostError), client.hold("f") as lost:
     lost.wait_lost()
-    fork(lambda: hold(leasehold.Client(ENDPOINT)))
+    fork(lambda: hold(leasehold.Client()))
 print(lost.is_valid(), flush=True)
 hold(client)
 """
@@ -87,7 +94,7 @@ CLOSED = "ClosedError: this process was forked while its pare"
 
 
 @pytest.mark.parametrize(
-    ("program", "printed"),
+    ("text", "printed"),
     [
         pytest.param(OWN_CLIENT, ["held", "held", "7", "held"], id="a client of its own beside a used one"),
         pytest.param(POOL, ["held", "[0, 1, 2, 3]"], id="a pool beside a used one"),
@@ -98,18 +105,18 @@ CLOSED = "ClosedError: this process was forked while its pare"
     ],
 )
 async def a_forked_child_uses_a_client_of_its_own_unless_its_parent_holds(
-    program: str, printed: list[str], made: Bench
+    text: str, printed: list[str], made: Bench
 ) -> None:
     async def grant() -> None:
-        if program == ROBBED:
+        if text == ROBBED:
             (await made.sidecar.granted()).tell("lost", reason="TAKEN")
         await made.answer_all()
 
     made.do(grant())
-    async with script(made, FORK + program + "client.close()") as process:
+    async with program(made, "-c", FORK + text + "client.close()") as process:
         output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert (process.returncode, output.decode().splitlines()) == (0, printed)
-    assert len(made.sidecar.asked) == {OWN_CLIENT: 3, POOL: 5, HOLDER: 1, ROBBED: 3}[program]
+    assert len(made.sidecar.asked) == {OWN_CLIENT: 3, POOL: 5, HOLDER: 1, ROBBED: 3}[text]
 
 
 def a_caller_without_a_name_is_its_pod_or_host_and_process_and_a_fork_names_itself() -> None:
@@ -128,7 +135,8 @@ def a_caller_without_a_name_is_its_pod_or_host_and_process_and_a_fork_names_itse
 
 
 SYNC = """
-@leasehold.Client(ENDPOINT).every("@daily", function="f")
+import leasehold, os
+@leasehold.Client().every("@daily", function="f")
 def nightly(run):
     import time
     try:
@@ -140,9 +148,9 @@ def nightly(run):
 nightly()
 """
 ASYNC = """
-import asyncio
+import asyncio, leasehold
 async def main():
-    @leasehold.AsyncClient(ENDPOINT).every("@daily", function="f")
+    @leasehold.AsyncClient().every("@daily", function="f")
     async def nightly(run):
         try:
             print("begun", flush=True)
@@ -152,21 +160,21 @@ async def main():
     await nightly()
 asyncio.run(main())
 """
-OWN = "import signal\nsignal.signal(signal.SIGTERM, lambda *_: (print('own', flush=True), os._exit(3)))\n"
+OWN = "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: (print('own', flush=True), os._exit(3)))\n"
 
 
 @pytest.mark.parametrize(
-    ("program", "said", "code", "outcome"),
+    ("text", "said", "code", "outcome"),
     [
-        *((program, b"finally\n", 128 + signal.SIGTERM, ["complete_run 1 RETURNED"]) for program in (SYNC, ASYNC)),
+        *((text, b"finally\n", 128 + signal.SIGTERM, ["complete_run 1 RETURNED"]) for text in (SYNC, ASYNC)),
         # A program that handles it by itself is left alone.
         (OWN + SYNC, b"own\n", 3, []),
     ],
 )
 async def t20_sigterm_runs_what_finally_says_and_returns_the_run(
-    program: str, said: bytes, code: int, outcome: list[str], made: Bench
+    text: str, said: bytes, code: int, outcome: list[str], made: Bench
 ) -> None:
-    async with script(made, program) as process:
+    async with program(made, "-c", text) as process:
         await made.sidecar.running()
         assert process.stdout is not None
         assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"begun\n"
@@ -188,3 +196,83 @@ def patched_threads_are_said_at_once(library: str, module: str, question: str, m
     for kind in (leasehold.Client, leasehold.AsyncClient):
         with pytest.raises(leasehold.PlatformError, match=f"{library} has patched Python's threads"):
             kind("http://127.0.0.1:1")
+
+
+def s5_a_write_with_a_smaller_token_is_refused() -> None:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE report (id INTEGER PRIMARY KEY, body TEXT, fencing_token BIGINT)")
+        database.execute("INSERT INTO report VALUES (1, '', 0)")
+        fenced.write(database, 1, "of the first", 7)
+        fenced.write(database, 1, "again", 7)
+        fenced.write(database, 1, "of the second", 9)
+        with pytest.raises(fenced.LateWriteError):
+            fenced.write(database, 1, "late", 7)
+        assert database.execute("SELECT body FROM report").fetchall() == [("of the second",)]
+
+
+@pytest.mark.parametrize("name", ["first.py", "blocking.py", "decorated.py", "careful.py"])
+async def a_sample_of_the_readme_runs(name: str, made: Bench) -> None:
+    async with program(made, str(SAMPLES / name)) as process:
+        call = await made.sidecar.granted()
+        assert call.request.spec.key.function == "nightly-report"
+        out, err = await process.communicate()
+        assert process.returncode == 0, err
+        assert b"with token 65536" in out
+        assert made.sidecar.asked[-1] == "release 1"
+
+
+async def the_sample_run_kills_the_command_on_loss(made: Bench) -> None:
+    command = ("f", "--", "sh", "-c", "echo $$; exec sleep 600")
+    async with program(made, str(SAMPLES / "run.py"), *command) as process:
+        call = await made.sidecar.granted()
+        assert process.stdout is not None
+        pid = int(await process.stdout.readline())
+        call.tell("lost", reason="BROKEN")
+        await process.communicate()
+        assert process.returncode == 76
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def the_sample_every_runs_on_each_occurrence_until_ctrl_c(made: Bench) -> None:
+    async with program(made, str(SAMPLES / "every.py")) as process:
+        call = await made.sidecar.running(local_time="half past twelve")
+        assert call.request.spec.time_zone == "Europe/Copenhagen"
+        await until(lambda: made.sidecar.asked == ["complete_run 1 SUCCEEDED"])
+        process.send_signal(signal.SIGINT)
+        out, _err = await process.communicate()
+        assert out == b"writing the report of half past twelve\n"
+        await call.ended()
+
+
+# A signal between the interpreter's last look for one and the system's wait does not interrupt that wait. Here it never
+# does, because another thread takes the signal.
+BEFORE = """
+import leasehold, signal
+from leasehold._connect.loop_thread import LoopThread
+LoopThread.shared()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+with leasehold.Client().hold('f'): pass
+"""
+WAITING = "import leasehold\nwith leasehold.Client().hold('f'): pass"
+HELD = """
+import leasehold, time
+with leasehold.Client().hold('f'):
+    print('held', flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("text", [WAITING, BEFORE, HELD], ids=["waiting", "just before the waiting", "in a block"])
+async def ctrl_c_leaves_the_queue_and_releases_the_lock(text: str, made: Bench) -> None:
+    async with program(made, "-c", text) as process:
+        call = await made.sidecar.call()
+        if text is HELD:
+            call.tell("granted")
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"held\n"
+        process.send_signal(signal.SIGINT)
+        await call.ended()
+        _out, err = await process.communicate()
+        assert b"KeyboardInterrupt" in err
+        assert made.sidecar.asked == (["release 1"] if text is HELD else [])

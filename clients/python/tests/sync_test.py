@@ -1,15 +1,11 @@
 """Holds without asyncio: the sidecar of the test runs in the test's loop, and the client in a thread of its own."""
 
 import asyncio
-import signal
-import subprocess
-import sys
 import threading
 from typing import Any
 
 import pytest
 from fake import PATIENCE, Bench
-from messages import Messages
 
 import leasehold
 
@@ -109,42 +105,6 @@ async def a_decorated_function_holds_the_lock_for_each_call(made: Bench) -> None
     assert made.sidecar.asked == ["release 1"] * 3
     with pytest.raises(LookupError):
         leasehold.current_hold()
-
-
-# A signal between the interpreter's last look for one and the system's wait does not interrupt that wait. Here it never
-# does, because another thread takes the signal.
-BEFORE = """
-import leasehold, signal, sys
-from leasehold._connect.loop_thread import LoopThread
-LoopThread.shared()
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-with leasehold.Client(sys.argv[1]).hold('f'): pass
-"""
-WAITING = "import leasehold, sys\nwith leasehold.Client(sys.argv[1]).hold('f'): pass"
-HELD = """
-import leasehold, sys, time
-with leasehold.Client(sys.argv[1]).hold('f'):
-    print('held', flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("script", [WAITING, BEFORE, HELD], ids=["waiting", "just before the waiting", "in a block"])
-async def ctrl_c_leaves_the_queue_and_releases_the_lock(script: str, made: Bench) -> None:
-    made.sidecar.messages = Messages("unknown")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, made.endpoint, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    call = await made.sidecar.call()
-    if script is HELD:
-        call.tell("granted")
-        assert process.stdout is not None
-        assert await process.stdout.readline() == b"held\n"
-    process.send_signal(signal.SIGINT)
-    await call.ended()
-    _out, err = await process.communicate()
-    assert b"KeyboardInterrupt" in err
-    assert made.sidecar.asked == (["release 1"] if script is HELD else [])
 
 
 async def an_event_handler_that_calls_is_refused_and_not_waited_for_without_end(made: Bench) -> None:
