@@ -45,5 +45,5 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         async with made:
             await test(**arguments)
 
-    asyncio.run(asyncio.wait_for(run(), 6 * PATIENCE))
+    asyncio.run(asyncio.wait_for(run(), 2 * PATIENCE))
     return True

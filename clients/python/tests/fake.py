@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
+import pytest
 from google.protobuf.message_factory import GetMessageClass
 from messages import BASES, MILLISECOND, OURS, Context, Messages, Refusal, call_of
 
@@ -71,7 +72,8 @@ class Call:
         """The connection that it came over."""
         self._kind, self._messages = kind, messages
         self._said: asyncio.Queue[Any] = asyncio.Queue()
-        self._ended = asyncio.Event()
+        self._end = asyncio.Event()
+        self.ended = self._end.wait
 
     def tell(self, name: str, **said: Any) -> "Call":
         """Tell an event; a validity ends in 58 s unless it is said when."""
@@ -82,13 +84,6 @@ class Call:
     def fail(self, refusal: Refusal = GONE) -> None:
         self._said.put_nowait(refusal)
 
-    @property
-    def is_open(self) -> bool:
-        return not self._ended.is_set()
-
-    async def ended(self) -> None:
-        await asyncio.wait_for(self._ended.wait(), PATIENCE)
-
     async def follow(self, context: Context) -> AsyncIterator[Any]:
         try:
             while True:
@@ -97,7 +92,7 @@ class Call:
                     await said.abort(context)
                 yield said
         finally:
-            self._ended.set()
+            self._end.set()
 
 
 class FakeSidecar(grpc.GenericRpcHandler):
@@ -120,7 +115,7 @@ class FakeSidecar(grpc.GenericRpcHandler):
 
     async def call(self, name: str = "HoldLease") -> Call:
         """The next stream of this name."""
-        return await asyncio.wait_for(self._calls[name].get(), PATIENCE)
+        return await self._calls[name].get()
 
     async def granted(self, **said: Any) -> Call:
         """The next hold, which is granted."""
@@ -230,13 +225,13 @@ class Bench:
             await self.sidecar.granted()
 
     async def event(self) -> leasehold.HoldEvent:
-        return await asyncio.wait_for(self.events.get(), PATIENCE)
+        return await self.events.get()
 
     async def held(self, client: leasehold.AsyncClient | None = None, **said: Any) -> "tuple[Holder, Call]":
         """A hold that was granted; the clock stands at 1,000 s."""
         holder = Holder(self, client)
         call = await self.sidecar.granted(**said)
-        await asyncio.wait_for(holder.granted.wait(), PATIENCE)
+        await holder.granted.wait()
         assert isinstance(await self.event(), leasehold.Granted)
         return holder, call
 
@@ -274,15 +269,12 @@ class Holder:
 
     async def loss(self) -> leasehold.Loss:
         """The loss that ended the block."""
-        try:
-            await asyncio.wait_for(self.task, PATIENCE)
-        except leasehold.LostError as error:
-            return error.loss
-        raise AssertionError("the hold was not lost")
+        with pytest.raises(leasehold.LostError) as caught:
+            await self.task
+        return caught.value.loss
 
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until `condition` is true."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.01)
+    while not condition():
+        await asyncio.sleep(0.01)

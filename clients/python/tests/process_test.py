@@ -14,7 +14,7 @@ from pathlib import Path
 
 import fenced
 import pytest
-from fake import PATIENCE, Bench, until
+from fake import Bench, until
 from messages import Messages
 
 import leasehold
@@ -114,7 +114,7 @@ async def a_forked_child_uses_a_client_of_its_own_unless_its_parent_holds(
 
     made.do(grant())
     async with program(made, "-c", FORK + text + "client.close()") as process:
-        output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        output, _ = await process.communicate()
     assert (process.returncode, output.decode().splitlines()) == (0, printed)
     assert len(made.sidecar.asked) == {OWN_CLIENT: 3, POOL: 5, HOLDER: 1, ROBBED: 3}[text]
 
@@ -177,9 +177,9 @@ async def t20_sigterm_runs_what_finally_says_and_returns_the_run(
     async with program(made, "-c", text) as process:
         await made.sidecar.running()
         assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"begun\n"
+        assert await process.stdout.readline() == b"begun\n"
         process.send_signal(signal.SIGTERM)
-        rest, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
+        rest, _ = await process.communicate()
         assert (rest, process.returncode, made.sidecar.asked) == (said, code, outcome)
 
 

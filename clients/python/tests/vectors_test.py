@@ -139,26 +139,16 @@ class _Stage:
     def _compare(self, step: Step) -> None:
         self._until = step.get("until", self._until)
         hold = self._hold
-        is_valid = hold is not None and hold.is_valid()
-        seen = {
-            "sent": self._sidecar.sent,
-            "faults": self._sidecar.faults,
-            "told": self._told,
-            "returned": self._returned,
-            "until": moment(hold.valid_until) if hold is not None and is_valid else None,
+        seen: dict[str, Any] = {
+            "until": moment(hold.valid_until) if hold is not None and hold.is_valid() else None,
             "open": self._sidecar.open,
-            "max_hold": moment(hold.max_hold_ends) if hold is not None and "max_hold" in step else None,
+            "max_hold": moment(hold.max_hold_ends) if hold is not None else None,
         }
-        wanted = {
-            "sent": step.get("sent", []),
-            "faults": [],
-            "told": step.get("told", []),
-            "returned": step.get("returned", []),
-            "until": self._until,
-            "open": step.get("open", seen["open"]),
-            "max_hold": step.get("max_hold"),
-        }
-        self._sidecar.sent, self._sidecar.faults, self._told, self._returned = [], [], [], []
+        wanted = {name: step.get(name, seen[name]) for name in seen} | {"until": self._until, "faults": []}
+        seen["faults"] = self._sidecar.faults
+        for name, came in (("sent", self._sidecar.sent), ("told", self._told), ("returned", self._returned)):
+            seen[name], wanted[name] = came[:], step.get(name, [])
+            came.clear()
         assert seen == wanted, f"at {step['at']}"
 
     async def _do(self, name: str, deed: Said) -> None:
