@@ -83,6 +83,9 @@ def test_who_waits_can_be_waited_for(leasehold_sidecar: testing.Sidecar, leaseho
 
 
 def test_what_does_not_come_is_said(leasehold_sidecar: testing.Sidecar) -> None:
+    # The code under test finds it by the variable.
+    with leasehold.Client() as client, client.hold("found"):
+        leasehold_sidecar.wait_until_held("found")
     with pytest.raises(testing.SidecarError, match=r"'job' is held\. It is LockRecord"):
         leasehold_sidecar.wait_until_held("job", timeout=0)
     with pytest.raises(testing.SidecarError, match="'job' of 'part' cannot be lost or broken: nobody holds it"):
@@ -113,23 +116,15 @@ def test_a_shutdown_is_told() -> None:
         assert "shut down" in sidecar.log()
 
 
-def test_the_code_under_test_finds_it_by_the_variable(leasehold_sidecar: testing.Sidecar) -> None:
-    with leasehold.Client() as client, client.hold("job"):
-        leasehold_sidecar.wait_until_held("job")
-
-
-def test_a_block_that_fails_has_the_log() -> None:
+def test_a_block_that_fails_has_the_log_and_a_setting_that_is_refused_is_said() -> None:
+    with pytest.raises(testing.SidecarError, match="there is no setting colour"), testing.Sidecar({"colour": "red"}):
+        pass
     with pytest.raises(ValueError, match="wrong") as caught, testing.Sidecar() as sidecar:
         # What it logs is written by the time that it has ended.
         sidecar.stop()
         raise ValueError("wrong")
     assert "listening" in caught.value.__notes__[0]
     assert not Path(sidecar.endpoint.removeprefix("unix://")).parent.exists()
-
-
-def test_a_setting_that_is_refused_is_said() -> None:
-    with pytest.raises(testing.SidecarError, match="there is no setting colour"), testing.Sidecar({"colour": "red"}):
-        pass
 
 
 def test_with_asyncio(leasehold_async_sidecar: testing.AsyncSidecar) -> None:
@@ -147,21 +142,15 @@ def test_with_asyncio(leasehold_async_sidecar: testing.AsyncSidecar) -> None:
             async with sidecar.paused():
                 assert not second.done()
             second.cancel()
+        async with testing.AsyncSidecar() as own, own.client() as client, client.hold("job"):
+            await own.wait_until_held("job")
+            await own.break_lock("job", reason="enough")
+            record = await own.wait_until("is breaking", lambda lock: lock.break_note is not None, "job")
+            assert record.break_note is not None
+            assert record.break_note.reason == "enough"
 
     async def holds(client: leasehold.AsyncClient) -> None:
         async with client.hold("job", wait=testing.TIMEOUT):
             await asyncio.Event().wait()
 
     asyncio.run(lose_and_hand_over())
-
-
-def test_with_asyncio_and_a_block() -> None:
-    async def hold() -> None:
-        async with testing.AsyncSidecar() as sidecar, sidecar.client() as client, client.hold("job"):
-            await sidecar.wait_until_held("job")
-            await sidecar.break_lock("job", reason="enough")
-            record = await sidecar.wait_until("is breaking", lambda lock: lock.break_note is not None, "job")
-            assert record.break_note is not None
-            assert record.break_note.reason == "enough"
-
-    asyncio.run(hold())

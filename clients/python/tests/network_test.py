@@ -2,12 +2,9 @@
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
 
-import grpc
 import pytest
 from fake import Bench, Holder, until
-from messages import Refusal
 
 import leasehold
 from leasehold.v1 import hold_pb2
@@ -79,39 +76,21 @@ async def s14_a_resume_is_tried_again_where_a_token_could_not_be_loaded(made: Be
     assert isinstance(await made.event(), leasehold.Resumed)
 
 
-async def a_wait_covers_a_sidecar_that_starts_later(made: Bench) -> None:
+@pytest.mark.parametrize("wait", [3_600, leasehold.FOREVER])
+async def a_wait_covers_a_sidecar_that_starts_later(wait: float, made: Bench) -> None:
     await made.kill()
-    tried = asyncio.Event()
-
-    class Watching(grpc.aio.UnaryStreamClientInterceptor):
-        async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-            call = await continuation(details, request)
-            call.add_done_callback(lambda _call: tried.set())
-            return call
-
-    for wait in (3_600.0, leasehold.FOREVER):
-        tried.clear()
-        waiter = Holder(made, made.another(interceptors=[Watching()]), wait=wait)
-        await tried.wait()
-        await made.start()
-        answering = made.do(made.answer_all())
-        await waiter.granted.wait()
-        await waiter.left()
-        answering.cancel()
-        await made.kill()
-
-
-async def the_wait_of_a_unary_call_covers_a_sidecar_that_starts_later(made: Bench) -> None:
-    await made.kill()
-    made.sidecar.answers["AcquireLease"] = Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED)
-    asking = asyncio.create_task(made.client.acquire("f", wait=3_600))
     calls = made.client._calls()
+    waiter = Holder(made, wait=wait)
+    await until(lambda: any(connection.has_failed for connection in calls._lasting))
+    asking = made.do(made.client.acquire("f", wait=wait))
     await until(lambda: calls._general is not None and calls._general.has_failed)
+    made.sidecar.answers["AcquireLease"] = AcquireLeaseResponse(granted=hold_pb2.Grant(fencing_token=7))
     await made.start()
-    with pytest.raises(leasehold.RefusedError) as refused:
-        await asking
-    assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert 0 < made.sidecar.requests[0].spec.wait.ToNanoseconds() < 3_600 * 10**9
+    made.do(made.answer_all())
+    await waiter.left()
+    assert (await asking).fencing_token == 7
+    # The unary call waits for the sidecar first, and tells what is left.
+    assert 0 < made.sidecar.requests[0].spec.wait.ToNanoseconds() < 3_600 * 10**9 or wait == leasehold.FOREVER
 
 
 async def a_unary_wait_without_end_is_made_of_waits_that_end(made: Bench) -> None:

@@ -94,6 +94,16 @@ async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_say
     await runs.aclose()
 
 
+async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again(made: Bench) -> None:
+    runs, run, call = await running(made)
+    made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.PERMISSION_DENIED, "ACCESS_DENIED")]
+    call.tell("lost", reason="TAKEN")
+    await run.lost()
+    made.do(anext(runs))
+    await call.ended()
+    assert (await made.sidecar.call("SubscribeSchedule")).request.reconnected
+
+
 async def s37_a_sidecar_that_is_older_than_schedules_is_found_out(made: Bench) -> None:
     made.sidecar.answers["SubscribeSchedule"] = UNKNOWN
     with pytest.raises(leasehold.UnsupportedError, match="schedules"):
