@@ -40,9 +40,12 @@ def s21_a_clock_that_a_time_namespace_shifts_is_not_the_kernels(
 
 def s21_an_unknown_boot_id_is_not_ours_and_an_absent_or_negative_validity_ends_at_once() -> None:
     told = Validity()
+    told.valid_until.since_boot.seconds, told.valid_for.seconds = 158, 58
+    known = KnownValidity().after(told, 99 * SECOND, 100 * SECOND, "")
+    assert (known.until, known.next_question()) == (157 * SECOND, 128 * SECOND)
+    told = Validity()
     told.valid_for.seconds = -5
-    known = KnownValidity().after(told, 100 * SECOND, 101 * SECOND, "")
-    assert (known.until, known.next_question()) == (100 * SECOND, 100 * SECOND)
+    assert KnownValidity().after(told, 100 * SECOND, 101 * SECOND, "kernel-a").until == 100 * SECOND
 
 
 def s21_an_older_word_about_a_deadline_changes_nothing() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
@@ -235,6 +235,13 @@ class Bench:
         assert isinstance(await self.event(), leasehold.Granted)
         return holder, call
 
+    async def running(self) -> "tuple[AsyncGenerator[leasehold.AsyncRun, None], leasehold.AsyncRun, Call]":
+        """A run that has just come, on this stream."""
+        runs = self.client.runs("30 2 * * *", function="nightly")
+        asking = asyncio.ensure_future(anext(runs))
+        call = await self.sidecar.running()
+        return runs, await asking, call
+
     async def during(self, work: Callable[[leasehold.Client], T]) -> "tuple[Call, asyncio.Task[T]]":
         """Run `work` in a thread; give its hold, which is granted, and the task of the thread."""
 
@@ -276,5 +283,6 @@ class Holder:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until `condition` is true."""
-    while not condition():
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)

@@ -3,14 +3,14 @@
 import asyncio
 import gc
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
 
 import grpc
 import pytest
-from fake import OLDER, Bench, Call, Holder, until
+from fake import OLDER, Bench, Holder, until
 from messages import Refusal
 
 import leasehold
@@ -135,13 +135,6 @@ async def s37_a_call_goes_on_though_the_last_stream_beside_it_has_ended(
         assert await saving == 1
 
 
-async def running(made: Bench) -> tuple[AsyncGenerator[leasehold.AsyncRun, None], leasehold.AsyncRun, Call]:
-    runs = made.client.runs("30 2 * * *", function="nightly")
-    first = asyncio.create_task(anext(runs))
-    call = await made.sidecar.running()
-    return runs, await first, call
-
-
 @pytest.mark.parametrize(
     ("story", "times"),
     [
@@ -160,7 +153,7 @@ async def running(made: Bench) -> tuple[AsyncGenerator[leasehold.AsyncRun, None]
 async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
     story: str, times: int, made: Bench
 ) -> None:
-    runs, run, stream = await running(made)
+    runs, run, stream = await made.running()
     call, is_refused = stream, False
     async with left(made):
         for step in story.split():
@@ -188,7 +181,7 @@ async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
 
 
 async def a_fork_closes_what_a_lost_run_without_a_stream_keeps(made: Bench) -> None:
-    runs, run, call = await running(made)
+    runs, run, call = await made.running()
     calls = made.client._calls()
     assert not calls.close_idle(), "its stream is needed"
     call.tell("lost", reason="TAKEN")

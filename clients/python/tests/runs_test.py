@@ -2,25 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 
 import grpc
 import pytest
-from fake import PATIENCE, UNKNOWN, Bench, Call, until
+from fake import PATIENCE, UNKNOWN, Bench, until
 from messages import Messages, Refusal
 
 import leasehold
 
 CRON = "30 2 * * *"
-
-
-async def running(made: Bench) -> "tuple[AsyncGenerator[leasehold.AsyncRun, None], leasehold.AsyncRun, Call]":
-    """A run that has just come, on this stream."""
-    runs = made.client.runs(CRON, function="nightly")
-    asking = asyncio.ensure_future(anext(runs))
-    call = await made.sidecar.running()
-    return runs, await asking, call
 
 
 def outcomes(made: Bench) -> list[str]:
@@ -32,7 +24,7 @@ def recorded(made: Bench, *told: str) -> Callable[[], bool]:
 
 
 async def t8_t11_the_end_of_a_block_is_the_outcome_and_a_run_that_nobody_completes_is_returned(made: Bench) -> None:
-    runs, run, call = await running(made)
+    runs, run, call = await made.running()
     async with run:
         assert leasehold.current_hold() is run
     call.tell("recorded").tell("run")
@@ -52,7 +44,7 @@ async def t8_t11_the_end_of_a_block_is_the_outcome_and_a_run_that_nobody_complet
 
 
 async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpoint_that_is_not(made: Bench) -> None:
-    runs, run, call = await running(made)
+    runs, run, call = await made.running()
     with pytest.raises(leasehold.ArgumentError, match=r"2,049 bytes; at most 2,048"):
         await run.succeeded(checkpoint=b"x" * 2_049)
     assert (run.is_valid(), made.sidecar.requests) == (True, []), "the run is as it was"
@@ -66,7 +58,7 @@ async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpo
 
 
 async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_same_stream(made: Bench) -> None:
-    runs, run, call = await running(made)
+    runs, run, call = await made.running()
     async with run:
         call.tell("draining")
         await run.wait_ending()
@@ -84,7 +76,7 @@ async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_s
 
 
 async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_says_so(made: Bench) -> None:
-    runs, run, call = await running(made)
+    runs, run, call = await made.running()
     made.clock.advance(58)
     assert not run.is_valid()
     asking = asyncio.ensure_future(anext(runs))
@@ -95,7 +87,7 @@ async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_say
 
 
 async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again(made: Bench) -> None:
-    runs, run, call = await running(made)
+    runs, run, call = await made.running()
     made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.PERMISSION_DENIED, "ACCESS_DENIED")]
     call.tell("lost", reason="TAKEN")
     await run.lost()
@@ -111,7 +103,7 @@ async def s37_a_sidecar_that_is_older_than_schedules_is_found_out(made: Bench) -
 
 
 async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
-    (runs, run, _call), (others, other, _other) = await running(made), await running(made)
+    (runs, run, _call), (others, other, _other) = await made.running(), await made.running()
     made.sidecar.gate.clear()
     completing = asyncio.create_task(other.succeeded())
     await until(recorded(made, "SUCCEEDED"))

@@ -77,7 +77,7 @@ async def s4_s22_a_thread_learns_of_a_notice_and_of_the_loss_and_waits_no_longer
     await asyncio.to_thread(entered.wait)
     if is_told:
         call.tell("revoked", by="ops")
-        await asyncio.to_thread(noticed.wait)
+        await asyncio.to_thread(noticed.wait, 10)
     made.clock.advance(58)
     with pytest.raises(leasehold.LostError):
         await task
