@@ -87,10 +87,10 @@ async def a_wait_covers_a_sidecar_that_starts_later(wait: float, made: Bench) ->
     made.sidecar.answers["AcquireLease"] = AcquireLeaseResponse(granted=hold_pb2.Grant(fencing_token=7))
     await made.start()
     made.do(made.answer_all())
-    await waiter.left()
     assert (await asking).fencing_token == 7
     # The unary call waits for the sidecar first, and tells what is left.
     assert 0 < made.sidecar.requests[0].spec.wait.ToNanoseconds() < 3_600 * 10**9 or wait == leasehold.FOREVER
+    await waiter.left()
 
 
 async def a_unary_wait_without_end_is_made_of_waits_that_end(made: Bench) -> None:
