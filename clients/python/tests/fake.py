@@ -106,6 +106,8 @@ class FakeSidecar(grpc.GenericRpcHandler):
         """All that are no streams, and the connections that they came over."""
         self.peers: list[str] = []
         self.metadata: list[tuple[str, str | bytes]] = []
+        self.deadline = 0.0
+        """How long the newest of these is waited for."""
         self.answers: dict[str, Any] = {}
         """By the name of the call: a message, a refusal, what makes one for a peer, or a list of the next ones."""
         self.gate = asyncio.Event()
@@ -149,6 +151,7 @@ class FakeSidecar(grpc.GenericRpcHandler):
         self.metadata = list(context.invocation_metadata() or ())
         self.requests.append(request)
         self.peers.append(context.peer())
+        self.deadline = context.time_remaining()
         if name in _ANSWERS:
             self.asked.append(call_of(request))
         await self.gate.wait()

@@ -69,6 +69,7 @@ async def s24_a_save_is_known_to_its_hold(made: Bench) -> None:
         made.sidecar.messages.answer("save_checkpoint", {"version": version}) for version in (65_540, 65_541)
     ]
     assert await holder.hold.save(b"one") == 65_540
+    assert 58 < made.sidecar.deadline < 64, "S27: a little longer than it is valid"
     assert holder.hold.checkpoint == leasehold.Checkpoint(b"one", 65_540, 65_536, None)
     assert await holder.hold.save_json({"next": [1, "é"]}) == 65_541
     assert [request.value for request in made.sidecar.requests] == [b"one", '{"next":[1,"é"]}'.encode()]
@@ -189,17 +190,27 @@ async def s14_a_closed_client_ends_its_holds_first_and_releases_them(made: Bench
     assert made.sidecar.asked == ["release 1"]
 
 
-async def s13_a_closed_client_waits_for_a_release_that_is_under_way(made: Bench) -> None:
-    holder, _call = await made.held()
+@pytest.mark.parametrize("how", ["block", "resuming", "release", "complete_run"])
+async def s13_a_closed_client_waits_for_a_release_that_is_under_way(how: str, made: Bench) -> None:
     made.sidecar.gate.clear()
-    holder.leave.set()
-    await until(lambda: made.sidecar.asked)
+    if how in ("block", "resuming"):
+        holder, call = await made.held()
+        if how == "resuming":
+            call.fail()
+            call = await made.sidecar.call()
+        ending = made.do(holder.left())
+        await until(lambda: not holder.hold.is_valid())
+    else:
+        outcome = (leasehold.RunOutcome.FAILED,) if how == "complete_run" else ()
+        ending = made.do(getattr(made.client, how)("id", *outcome))
+    await until(lambda: made.sidecar.asked or how == "resuming")
     closing = asyncio.create_task(made.client.close())
     await asyncio.sleep(0.05)
     assert not closing.done()
+    if how == "resuming":
+        call.tell("granted", generation=2)
     made.sidecar.gate.set()
-    await holder.task
-    await closing
+    await asyncio.gather(ending, closing)
 
 
 async def a_release_within_the_block_leaves_nothing_for_its_end(made: Bench) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import grpc
 import pytest
-from fake import PATIENCE, UNKNOWN, Bench, until
+from fake import GONE, PATIENCE, UNKNOWN, Bench, until
 from messages import Messages, Refusal
 
 import leasehold
@@ -105,6 +105,7 @@ async def s37_a_sidecar_that_is_older_than_schedules_is_found_out(made: Bench) -
 async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
     (runs, run, _call), (others, other, _other) = await made.running(), await made.running()
     made.sidecar.gate.clear()
+    made.sidecar.answers["CompleteRun"] = [GONE]
     completing = asyncio.create_task(other.succeeded())
     await until(recorded(made, "SUCCEEDED"))
     closing = asyncio.create_task(made.client.close())
@@ -112,6 +113,7 @@ async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_tha
     made.sidecar.gate.set()
     assert (await completing).result is leasehold.CompletionResult.RECORDED
     await closing
+    assert outcomes(made) == ["SUCCEEDED", "RETURNED", "SUCCEEDED"]
     assert run.loss is not None
     with pytest.raises(leasehold.ClosedError):
         await anext(runs)
@@ -223,9 +225,9 @@ async def without_asyncio_runs_come_one_by_one_or_to_a_function_in_its_thread_th
     assert made.sidecar.requests[-1].detail == "the disk is full"
     call.tell("recorded").tell("run", attempt=2)
     await asyncio.to_thread(begun.wait, PATIENCE)
-    call.tell("lost", reason="TAKEN").tell("run", attempt=3)
-    await until(recorded(made, "FAILED", "RETURNED", "SUCCEEDED"))
+    call.tell("lost", reason="MAX_HOLD_REACHED").tell("run", attempt=3)
+    await until(recorded(made, "FAILED", "FAILED_FINAL", "SUCCEEDED"))
     call.tell("recorded").tell("run", attempt=4)
     await task
-    assert outcomes(made) == ["FAILED", "RETURNED", "SUCCEEDED", "RETURNED"]
+    assert outcomes(made) == ["FAILED", "FAILED_FINAL", "SUCCEEDED", "RETURNED"]
     await call.ended()
