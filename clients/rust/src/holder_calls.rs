@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::client::{Client, within};
-use crate::constants::CALL_TIMEOUT;
+use crate::constants::{CALL_TIMEOUT, SAVE_GRACE};
 use crate::errors::{Error, Reason};
 use crate::messages::{
     Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
@@ -109,7 +109,7 @@ impl Client {
         valid_for: Duration,
     ) -> Result<proto::SaveCheckpointResponse, Error> {
         let request = proto::SaveCheckpointRequest { lease_id, generation, value };
-        let request = within(valid_for + CALL_TIMEOUT, request);
+        let request = within(valid_for + SAVE_GRACE, request);
         match self.answer(self.short().leases.save_checkpoint(request).await) {
             Err(error)
                 if error.reason() == Some(&Reason::CheckpointUnknown) || error.is_unanswered() =>

@@ -130,19 +130,13 @@ impl Hold {
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn info(&self) -> Result<HoldInfo, Error> {
-        let sent = self.state.now();
-        let asking =
-            self.client.ask_hold(self.grant.lease_id.clone(), self.state.generation()).await;
-        match asking {
-            Ok(held) => {
-                if let Some(validity) = &held.validity {
-                    self.state.take_in(validity, Some(sent));
-                }
-                self.state.take_in_max_hold(held.max_hold_ends.as_ref(), Some(sent));
-                Ok(HoldInfo::from_wire(held))
-            }
-            Err(error) => Err(self.told(error)),
-        }
+        let asking = self.asking(self.state.generation(), |generation, sent| async move {
+            let held = self.client.ask_hold(self.grant.lease_id.clone(), generation).await?;
+            self.heard(held.validity.as_ref(), sent);
+            self.state.take_in_max_hold(held.max_hold_ends.as_ref(), Some(sent));
+            Ok(HoldInfo::from_wire(held))
+        });
+        asking.await
     }
 
     /// Says that the job makes progress, which restarts `progress_timeout`.
@@ -150,10 +144,13 @@ impl Hold {
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn report_progress(&self) -> Result<(), Error> {
-        let sent = self.state.now();
-        let answer =
-            self.client.report_hold(self.grant.lease_id.clone(), self.state.generation()).await;
-        self.heard(answer, sent)
+        let asking = self.asking(self.state.generation(), |generation, sent| async move {
+            let lease_id = self.grant.lease_id.clone();
+            let validity = self.client.report_hold(lease_id, generation).await?;
+            self.heard(Some(&validity), sent);
+            Ok(())
+        });
+        asking.await
     }
 
     /// Sets a new `max_hold`, counted from now.
@@ -161,15 +158,60 @@ impl Hold {
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn extend(&self, max_hold: Duration) -> Result<(), Error> {
-        let sent = self.state.now();
-        let lease_id = self.grant.lease_id.clone();
-        let answer = self.client.extend_hold(lease_id, self.state.generation(), max_hold).await;
-        let validity = answer.and_then(|answer| {
+        let asking = self.asking(self.state.generation(), |generation, sent| async move {
+            let lease_id = self.grant.lease_id.clone();
+            let answer = self.client.extend_hold(lease_id, generation, max_hold).await?;
             self.state.replace_resume_token(answer.resume_token);
             self.state.take_in_max_hold(answer.max_hold_ends.as_ref(), Some(sent));
-            answer.validity.ok_or(Error::Protocol("an extension was answered without a validity"))
+            let without = "an extension was answered without a validity";
+            self.heard(Some(&answer.validity.ok_or(Error::Protocol(without))?), sent);
+            Ok(())
         });
-        self.heard(validity, sent)
+        asking.await
+    }
+
+    /// Makes a call about the hold, which is given the generation to ask about, from `generation` on, and the
+    /// moment at which it is sent. Where a sidecar that the hold has left says that it is over, the call is
+    /// repeated with the newest generation, once a resume is answered (S16).
+    pub(super) async fn asking<T, B>(
+        &self,
+        mut generation: u64,
+        call: impl Fn(u64, BootInstant) -> B + Send + Sync,
+    ) -> Result<T, Error>
+    where
+        T: Send,
+        B: Future<Output = Result<T, Error>> + Send,
+    {
+        loop {
+            let error = match call(generation, self.state.now()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let Some(loss) = told_lost(&error) else { return Err(error) };
+            if self.state.lose_as(generation, loss) {
+                return Err(error);
+            }
+            let Ok(newest) = self.resumed().await else { return Err(error) };
+            generation = newest;
+        }
+    }
+
+    /// The generation to send; waits while a resume is unanswered (S16).
+    pub(super) async fn resumed(&self) -> Result<u64, Error> {
+        loop {
+            let settled = self.state.settled();
+            if !self.is_valid() {
+                return Err(self.why_over());
+            }
+            match settled {
+                Some(generation) => return Ok(generation),
+                None => tokio::time::sleep(ANSWER_POLL).await,
+            }
+        }
+    }
+
+    pub(super) fn why_over(&self) -> Error {
+        self.state.loss().map_or_else(Error::released, Error::Lost)
     }
 
     /// The generation to release: where a resume is under way, the one that it is answered with (S16), if
@@ -212,22 +254,11 @@ impl Hold {
         &self.state
     }
 
-    fn heard(&self, answer: Result<Validity, Error>, sent: BootInstant) -> Result<(), Error> {
-        match answer {
-            Ok(validity) => {
-                self.state.take_in(&validity, Some(sent));
-                Ok(())
-            }
-            Err(error) => Err(self.told(error)),
+    /// Takes in the validity in an answer to a call that was sent then.
+    pub(super) fn heard(&self, validity: Option<&Validity>, sent: BootInstant) {
+        if let Some(validity) = validity {
+            self.state.take_in(validity, Some(sent));
         }
-    }
-
-    /// Takes in what an error says of the hold.
-    fn told(&self, error: Error) -> Error {
-        if let Some(loss) = told_lost(&error) {
-            self.state.lose(loss);
-        }
-        error
     }
 
     /// Runs `body` while the lock is held, then releases it. `body` is dropped, which ends it at its next

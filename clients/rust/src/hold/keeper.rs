@@ -297,8 +297,9 @@ async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState, event
                         }
                     }
                     Ok(Err(error)) => {
-                        if let Some(loss) = told_lost(&error) {
-                            return state.lose(loss);
+                        let loss = told_lost(&error);
+                        if loss.is_some_and(|loss| state.lose_as(generation, loss)) {
+                            return;
                         }
                     }
                     // Asked again below, until the validity ends.

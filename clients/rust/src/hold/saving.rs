@@ -3,7 +3,6 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::held::{Hold, told_lost};
-use crate::constants::ANSWER_POLL;
 use crate::errors::Error;
 use crate::messages::{Checkpoint, check_size};
 
@@ -33,41 +32,23 @@ impl Hold {
         check_size("value", &value)?;
         let generation = self.resumed().await?;
         let order = self.state().checkpoint().begin();
-        let sent = self.state().now();
-        let (lease_id, left) = (self.lease_id().to_owned(), self.remaining());
-        let saving = self.client().save_hold(lease_id, generation, value.clone(), left);
-        let answer = saving.await.map_err(|error| match told_lost(&error) {
-            Some(loss) => {
-                self.state().lose(loss);
-                self.why_over()
+        let asking = self.asking(generation, |generation, sent| {
+            let (lease_id, left) = (self.lease_id().to_owned(), self.remaining());
+            let saving = self.client().save_hold(lease_id, generation, value.clone(), left);
+            async move {
+                let answer = saving.await?;
+                self.heard(answer.validity.as_ref(), sent);
+                Ok(answer.version)
             }
+        });
+        let version = asking.await.map_err(|error| match told_lost(&error) {
+            Some(_) => self.why_over(),
             None => error,
         })?;
-        if let Some(validity) = &answer.validity {
-            self.state().take_in(validity, Some(sent));
-        }
-        let (version, fencing_token) = (answer.version, self.fencing_token());
+        let fencing_token = self.fencing_token();
         let checkpoint = Checkpoint { value, version, fencing_token, saved_at: None };
         self.state().checkpoint().saved(order, checkpoint);
         Ok(version)
-    }
-
-    /// The generation to send; waits while a resume is unanswered (S16).
-    async fn resumed(&self) -> Result<u64, Error> {
-        loop {
-            let settled = self.state().settled();
-            if !self.is_valid() {
-                return Err(self.why_over());
-            }
-            match settled {
-                Some(generation) => return Ok(generation),
-                None => tokio::time::sleep(ANSWER_POLL).await,
-            }
-        }
-    }
-
-    fn why_over(&self) -> Error {
-        self.state().loss().map_or_else(Error::released, Error::Lost)
     }
 }
 

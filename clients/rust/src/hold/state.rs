@@ -242,6 +242,17 @@ impl HoldState {
         self.heard.notified().await;
     }
 
+    /// A sidecar has said that this generation of the hold is over: so is the hold, if that is how it goes on
+    /// now. False if it goes on as a newer one, or may: then a sidecar has spoken that the hold has left (S16).
+    pub(super) fn lose_as(&self, generation: u64, loss: Loss) -> bool {
+        let line = self.line();
+        let is_newest = !line.resuming && line.generation == generation;
+        if is_newest {
+            self.lose(loss);
+        }
+        is_newest
+    }
+
     /// The hold is lost, unless it is over already.
     pub(super) fn lose(&self, loss: Loss) {
         self.over(&mut self.kept(), Some(loss));
