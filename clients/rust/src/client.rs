@@ -1,9 +1,10 @@
 //! The calls of the API, one method each.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -112,6 +113,9 @@ pub struct Client {
     /// Of a hold: where its newest stream is, and its sidecar with it. Another one does not know its lease
     /// id.
     of_hold: Option<Arc<Mutex<Calls>>>,
+    /// By their lease ids, what was acquired over another connection than that of short calls, and is not
+    /// released yet.
+    acquired: Arc<Mutex<HashMap<String, Lane>>>,
 }
 
 impl fmt::Debug for Client {
@@ -127,7 +131,8 @@ impl Client {
         clock: Arc<dyn Clock>,
         settings: Settings,
     ) -> Self {
-        Self { pool, endpoint: endpoint.into(), clock, settings, of_hold: None }
+        let (of_hold, acquired) = (None, Arc::default());
+        Self { pool, endpoint: endpoint.into(), clock, settings, of_hold, acquired }
     }
 
     /// Connects to `unix:///path` or `http://host:port`.
@@ -206,7 +211,12 @@ impl Client {
         let mut lane = self.pool.short_lane();
         let answer = lane.calls.leases.acquire_lease(within(patience, request)).await;
         match self.answer(answer)?.outcome {
-            Some(Wire::Granted(grant)) => Ok(Outcome::Granted(Grant::from_wire(grant))),
+            Some(Wire::Granted(grant)) => {
+                if !lane.is_of_short_calls() {
+                    locked(&self.acquired).insert(grant.lease_id.clone(), lane);
+                }
+                Ok(Outcome::Granted(Grant::from_wire(grant)))
+            }
             Some(Wire::Busy(busy)) => Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
             Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, was_named),
             Some(Wire::Skipped(skipped)) => Outcome::skipped(&skipped, was_named),
@@ -333,16 +343,28 @@ impl Client {
     /// The hold was resumed there.
     pub(crate) fn moved(&self, stream: Calls) {
         if let Some(of_hold) = &self.of_hold {
-            *of_hold.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+            *locked(of_hold) = stream;
         }
     }
 
     /// For calls that are answered soon.
     pub(crate) fn short(&self) -> Calls {
         match &self.of_hold {
-            Some(of_hold) => of_hold.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            Some(of_hold) => locked(of_hold).clone(),
             None => self.pool.short(),
         }
+    }
+
+    /// For calls about the hold of this lease id: only the sidecar that granted it knows it.
+    pub(crate) fn about(&self, lease_id: &str) -> Calls {
+        let acquired = locked(&self.acquired).get(lease_id).map(|lane| lane.calls.clone());
+        acquired.unwrap_or_else(|| self.short())
+    }
+
+    /// The sidecar has answered that nothing is held by this lease id any more.
+    pub(crate) fn is_ended(&self, lease_id: &str) {
+        let lane = locked(&self.acquired).remove(lease_id);
+        drop(lane);
     }
 
     /// For a call that lasts as long as a hold, a wait or a watch.
@@ -374,6 +396,10 @@ impl Client {
     pub(crate) fn connections(&self) -> usize {
         self.pool.count()
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn within<T>(patience: Duration, message: T) -> Request<T> {

@@ -6,7 +6,7 @@ use crate::client::{Client, within};
 use crate::constants::{CALL_TIMEOUT, SAVE_GRACE};
 use crate::errors::{Error, Reason};
 use crate::messages::{
-    Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
+    Code, Extension, HoldInfo, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
 };
 use crate::proto;
 
@@ -71,15 +71,18 @@ impl Client {
         outcome: Option<RunOutcome>,
     ) -> Result<proto::ReleaseResult, Error> {
         let request = proto::ReleaseLeaseRequest {
-            lease_id,
+            lease_id: lease_id.clone(),
             generation,
             checkpoint,
             outcome: outcome.map_or(proto::RunOutcome::Unspecified, RunOutcome::into_wire).into(),
         };
-        let answer = self.short().leases.release_lease(within(RELEASE_TIMEOUT, request)).await;
-        self.answer(answer)?
-            .result
-            .ok_or(Error::Protocol("a release was answered without a result"))
+        let mut calls = self.about(&lease_id);
+        let answer =
+            self.answer(calls.leases.release_lease(within(RELEASE_TIMEOUT, request)).await);
+        if answer.as_ref().map_or_else(|error| error.code() == Some(Code::NotFound), |_| true) {
+            self.is_ended(&lease_id);
+        }
+        answer?.result.ok_or(Error::Protocol("a release was answered without a result"))
     }
 
     /// Replaces the checkpoint of a lock that [`acquire`](Self::acquire) took, and gives its version: see
@@ -108,9 +111,10 @@ impl Client {
         value: Vec<u8>,
         valid_for: Duration,
     ) -> Result<proto::SaveCheckpointResponse, Error> {
+        let mut calls = self.about(&lease_id);
         let request = proto::SaveCheckpointRequest { lease_id, generation, value };
         let request = within(valid_for + SAVE_GRACE, request);
-        match self.answer(self.short().leases.save_checkpoint(request).await) {
+        match self.answer(calls.leases.save_checkpoint(request).await) {
             Err(error)
                 if error.reason() == Some(&Reason::CheckpointUnknown) || error.is_unanswered() =>
             {
@@ -141,9 +145,9 @@ impl Client {
         generation: u64,
         max_hold: Duration,
     ) -> Result<proto::ExtendLeaseResponse, Error> {
-        let max_hold = Some(wire_duration(max_hold));
+        let (mut calls, max_hold) = (self.about(&lease_id), Some(wire_duration(max_hold)));
         let request = proto::ExtendLeaseRequest { lease_id, max_hold, generation };
-        self.answer(self.short().leases.extend_lease(within(CALL_TIMEOUT, request)).await)
+        self.answer(calls.leases.extend_lease(within(CALL_TIMEOUT, request)).await)
     }
 
     /// Says that the holder makes progress, and restarts `progress_timeout` (S11). Returns until when it may
@@ -162,8 +166,9 @@ impl Client {
         lease_id: String,
         generation: u64,
     ) -> Result<proto::Validity, Error> {
+        let mut calls = self.about(&lease_id);
         let request = proto::ReportProgressRequest { lease_id, generation };
-        let answer = self.short().leases.report_progress(within(CALL_TIMEOUT, request)).await;
+        let answer = calls.leases.report_progress(within(CALL_TIMEOUT, request)).await;
         self.answer(answer)?
             .validity
             .ok_or(Error::Protocol("a report was answered without a validity"))
@@ -184,8 +189,9 @@ impl Client {
         lease_id: String,
         generation: u64,
     ) -> Result<proto::GetHoldResponse, Error> {
+        let mut calls = self.about(&lease_id);
         let request = proto::GetHoldRequest { lease_id, generation };
-        self.answer(self.short().leases.get_hold(within(CALL_TIMEOUT, request)).await)
+        self.answer(calls.leases.get_hold(within(CALL_TIMEOUT, request)).await)
     }
 }
 

@@ -110,15 +110,12 @@ impl ClientBuilder {
         self
     }
 
+    /// A client over connections that a test opens, which goes by its clock.
     #[cfg(test)]
-    pub(crate) fn clock(self, clock: Arc<dyn Clock>) -> Self {
-        Self { clock, ..self }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn silence(mut self, silence: Duration) -> Self {
-        self.settings.silence = silence;
-        self
+    pub(crate) fn over(self, dial: Dial, clock: Arc<dyn Clock>) -> Client {
+        let headers = Headers::new(clock.boot_id(), self.token, self.interceptors);
+        let pool = Pool::new(dial, headers, None);
+        Client::new(Arc::new(pool), self.endpoint, clock, self.settings)
     }
 
     /// Connects, and gives up after 5 s.

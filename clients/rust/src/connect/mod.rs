@@ -23,4 +23,6 @@ pub use tls::Tls;
 pub(crate) use tls::{TlsSource, client_config};
 
 #[cfg(test)]
+mod pool_tests;
+#[cfg(test)]
 mod tests;

@@ -194,6 +194,13 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
+    /// Whether it is over the connection for short calls.
+    pub(crate) fn is_of_short_calls(&self) -> bool {
+        let holding = locked(&self.pool.holding);
+        let (first, ours) = (holding.first(), self.stream.as_ref());
+        first.zip(ours).is_some_and(|(first, ours)| Arc::ptr_eq(&first.streams, ours))
+    }
+
     /// The answer to a stream here. A sidecar that is too old for it is left: a new connection may meet
     /// another one (S37).
     pub(crate) fn look_at<T>(&self, answer: Result<T, Status>) -> Result<T, Status> {

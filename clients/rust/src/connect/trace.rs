@@ -32,7 +32,9 @@ mod tests {
 
     use super::*;
     use crate::LeaseSpec;
-    use crate::fake::{Bench, OURS, grant, validity};
+    use crate::fake::Bench;
+    use crate::proto::Busy;
+    use crate::proto::hold_lease_response::Event;
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -57,13 +59,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_hold_is_in_the_trace_in_which_it_is_asked_for() {
-        let mut bench = Bench::new().await;
+        let mut bench = Bench::new();
         let client = bench.client.clone();
         let asked = async move { client.hold(LeaseSpec::new("f")).await };
         let asked = tokio::spawn(asked.with_context(traced()));
-        let call = bench.sidecar.hold().await;
-        assert_eq!(call.traceparent, PARENT);
-        call.tell(grant(validity(OURS, 1_058, 58))).await;
+        let stream = bench.opened().await;
+        assert_eq!(stream.asked.metadata("traceparent"), PARENT);
+        stream.tell(Event::Busy(Busy::default()));
         asked.await.unwrap().unwrap();
     }
 }

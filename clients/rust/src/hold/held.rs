@@ -250,7 +250,7 @@ impl Hold {
         &self.client
     }
 
-    pub(super) const fn state(&self) -> &Arc<HoldState> {
+    pub(crate) const fn state(&self) -> &Arc<HoldState> {
         &self.state
     }
 

@@ -1,17 +1,16 @@
 //! Leading: a term after the other, and what ends it.
 
-use std::sync::Mutex;
-
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tonic::Status;
+use tonic::{Code, Status};
 
 use super::*;
-use crate::fake::{Bench, HoldCall, OURS, PATIENCE, eventually, grant, seconds, validity};
+use crate::fake::{Bench, Opened, grant, seconds, soon};
+use crate::hold::tests::taken;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::{LossReason, Lost, Revoked};
+use crate::proto::{HoldLeaseRequest, Lost, Revoked};
 
 /// Pauses that take no time and are told.
 struct Told(UnboundedSender<Duration>);
@@ -30,13 +29,9 @@ impl Pacing for Told {
 /// What the work of a term does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// Lasts until it is told to end.
     UntilLost,
-    /// Ends at the notice.
     UntilRevoked,
-    /// Ends at once.
     Once,
-    /// Fails at once.
     Fails,
 }
 
@@ -72,116 +67,99 @@ impl Leader {
     }
 
     /// Grants the next term.
-    async fn term(&mut self, bench: &mut Bench) -> (Arc<Hold>, HoldCall) {
-        let call = bench.sidecar.hold().await;
-        let Start::Spec(spec) = &call.start else { panic!("a term is a new hold") };
+    async fn term(&mut self, bench: &mut Bench) -> (Arc<Hold>, Opened) {
+        let stream = bench.opened().await;
+        let request: HoldLeaseRequest = stream.asked.request();
+        let Some(Start::Spec(spec)) = request.start else { panic!("a term is a new hold") };
         assert!(spec.wait_without_end, "a leader waits without end");
-        call.tell(grant(validity(OURS, 1_058, 58))).await;
-        (soon(self.terms.recv()).await.unwrap(), call)
+        stream.tell(Event::Granted(grant()));
+        (soon(self.terms.recv()).await.unwrap(), stream)
     }
 
     async fn pause(&mut self) -> Duration {
         soon(self.pauses.recv()).await.unwrap()
     }
 
-    async fn end(self) -> Result<Option<u64>, Error> {
+    async fn end(mut self, stops: bool) -> Result<Option<u64>, Error> {
+        if stops {
+            drop(self.stop.take());
+        }
         soon(self.done).await.unwrap()
     }
 }
 
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, what).await.expect("it comes")
-}
-
-fn taken() -> Event {
-    Event::Lost(Lost { reason: LossReason::Taken.into(), ..Lost::default() })
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_leader_leads_again_after_a_loss_until_it_is_stopped() {
-    let mut bench = Bench::new().await;
+    let mut bench = Bench::new();
     let mut leader = Leader::start(&bench, Work::UntilLost);
     for _ in 0..2 {
-        let (term, call) = leader.term(&mut bench).await;
-        call.tell(taken()).await;
+        let (term, stream) = leader.term(&mut bench).await;
+        stream.tell(Event::Lost(Lost::default()));
         soon(term.lost()).await;
         assert_eq!(leader.pause().await, seconds(1), "a term that was granted makes pauses short");
     }
-    let (_term, _call) = leader.term(&mut bench).await;
-    leader.stop.take().unwrap().send(()).unwrap();
-    assert_eq!(leader.end().await.unwrap(), None);
+    let (_term, _stream) = leader.term(&mut bench).await;
+    assert_eq!(leader.end(true).await.unwrap(), None);
     // S13: each term that was lost says that it knows, and the last one is released.
-    eventually("each term is over for the sidecar", || bench.sidecar.asked().len() == 3).await;
-    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"; 3]);
+    tokio::time::sleep(seconds(1)).await;
+    assert_eq!(bench.sidecar.calls("release_lease").len(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_leader_that_waits_is_stopped_and_leaves_the_queue() {
-    let mut bench = Bench::new().await;
-    let mut leader = Leader::start(&bench, Work::UntilLost);
-    let call = bench.sidecar.hold().await;
-    leader.stop.take().unwrap().send(()).unwrap();
-    assert_eq!(leader.end().await.unwrap(), None);
-    call.ended().await;
+    let mut bench = Bench::new();
+    let leader = Leader::start(&bench, Work::UntilLost);
+    let stream = bench.opened().await;
+    assert_eq!(leader.end(true).await.unwrap(), None);
+    stream.ended().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_that_comes_back_ends_leading_with_its_value_or_error() {
-    let mut bench = Bench::new().await;
+    let mut bench = Bench::new();
     for work in [Work::Once, Work::Fails] {
         let mut leader = Leader::start(&bench, work);
-        let (_term, _call) = leader.term(&mut bench).await;
-        match leader.end().await {
+        let (_term, _stream) = leader.term(&mut bench).await;
+        match leader.end(false).await {
             Ok(value) => assert_eq!((value, work), (Some(65_536), Work::Once)),
             Err(error) => {
-                assert!(matches!(error, Error::Protocol(_)), "{error}");
-                assert_eq!(work, Work::Fails);
+                assert!(matches!(error, Error::Protocol(_)) && work == Work::Fails, "{error}");
             }
         }
-        let asked = std::mem::take(&mut bench.sidecar.script.lock().unwrap().asked);
-        assert_eq!(asked, ["release lease-1 of generation 1"]);
+        assert_eq!(bench.asked(), ["hold", "release 1"]);
     }
-}
-
-#[tokio::test]
-async fn s22_work_that_comes_back_after_its_notice_is_followed_by_another_term() {
-    let mut bench = Bench::new().await;
-    let mut leader = Leader::start(&bench, Work::UntilRevoked);
-    let (_term, call) = leader.term(&mut bench).await;
-    call.tell(Event::Revoked(Revoked::default())).await;
-    let (_term, _call) = leader.term(&mut bench).await;
-    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"], "the first term");
-}
-
-#[tokio::test]
-async fn s13_a_last_term_whose_release_finds_the_lock_lost_is_an_error() {
-    let mut bench = Bench::new().await;
-    bench.sidecar.script.lock().unwrap().release = Some(crate::proto::ReleaseResult {
-        outcome: crate::proto::ReleaseOutcome::AlreadyLost.into(),
-        ..crate::proto::ReleaseResult::default()
-    });
+    // S13: the lock may have been another's while it worked.
+    bench.sidecar.answer("release_lease", taken());
     let mut leader = Leader::start(&bench, Work::Once);
-    let (_term, _call) = leader.term(&mut bench).await;
-    let error = leader.end().await.unwrap_err();
+    let (_term, _stream) = leader.term(&mut bench).await;
+    let error = leader.end(false).await.unwrap_err();
     assert!(matches!(error, Error::Lost(_)), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
+async fn s22_work_that_comes_back_after_its_notice_is_followed_by_another_term() {
+    let mut bench = Bench::new();
+    let mut leader = Leader::start(&bench, Work::UntilRevoked);
+    let (_term, stream) = leader.term(&mut bench).await;
+    stream.tell(Event::Revoked(Revoked::default()));
+    let (_term, _stream) = leader.term(&mut bench).await;
+    assert_eq!(bench.asked(), ["hold", "release 1", "hold"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pauses_grow_while_no_sidecar_answers_and_leading_goes_on() {
-    let mut bench = Bench::new().await;
-    bench.kill();
+    let mut bench = Bench::new();
+    bench.sidecar.set_away(true);
     let mut leader = Leader::start(&bench, Work::UntilLost);
     for wanted in [1, 2, 4, 8, 10, 10] {
         assert_eq!(leader.pause().await, seconds(wanted));
     }
-    bench.start();
-    let (_term, _call) = leader.term(&mut bench).await;
+    bench.sidecar.set_away(false);
+    let (_term, _stream) = leader.term(&mut bench).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
-    use tonic::Code;
-    let mut bench = Bench::new().await;
     for (code, passes) in [
         (Code::PermissionDenied, false),
         (Code::InvalidArgument, false),
@@ -190,17 +168,13 @@ async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
         (Code::Unavailable, true),
         (Code::ResourceExhausted, true),
     ] {
+        let mut bench = Bench::new();
         let mut leader = Leader::start(&bench, Work::UntilLost);
-        bench.sidecar.hold().await.fail(Status::new(code, "no")).await;
+        bench.opened().await.fail(Status::new(code, "no"));
         if passes {
             leader.pause().await;
-            leader.done.abort();
-            assert!(soon(&mut leader.done).await.is_err());
-            // One that it may have asked for meanwhile is not the next leader's.
-            bench.kill();
-            bench.start();
         } else {
-            let error = leader.end().await.unwrap_err();
+            let error = leader.end(false).await.unwrap_err();
             assert!(matches!(error, Error::Refused(_)), "{code:?}: {error}");
         }
     }
@@ -208,35 +182,20 @@ async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
 
 #[test]
 fn pauses_are_spread_between_a_tenth_of_a_second_and_their_longest() {
-    struct Least;
-    impl Pacing for Least {
-        async fn sleep(&self, _pause: Duration) {}
-        fn random(&self) -> f64 {
-            0.0
-        }
-    }
-    assert_eq!(Least.pause(3), Duration::from_millis(100));
-    let pauses: Vec<Duration> = (0..100).map(|_| Timer.pause(0)).collect();
-    assert!(pauses.iter().all(|pause| (SHORTEST_TERM_PAUSE..=FIRST_TERM_PAUSE).contains(pause)));
-    assert!(pauses.iter().any(|pause| pause != &pauses[0]));
+    let pauses: Vec<Duration> = (0..1_000).map(|_| Timer.pause(0)).collect();
+    let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+    assert!((SHORTEST_TERM_PAUSE..SHORTEST_TERM_PAUSE * 2).contains(least), "{least:?}");
+    assert!((FIRST_TERM_PAUSE * 4 / 5..=FIRST_TERM_PAUSE).contains(most), "{most:?}");
 }
 
 /// As programs call it, and from a task of its own.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_caller_leads_in_a_task_of_its_own_with_a_plain_closure() {
-    let mut bench = Bench::new().await;
+    let mut bench = Bench::new();
     let client = bench.client.clone();
-    let tokens = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&tokens);
     let leading = tokio::spawn(async move {
-        client
-            .lead(LeaseSpec::new("f"), async |term| {
-                seen.lock().unwrap().push(term.fencing_token());
-                Ok::<_, Error>(1)
-            })
-            .await
+        client.lead(LeaseSpec::new("f"), async |term| Ok::<_, Error>(term.fencing_token())).await
     });
-    bench.sidecar.hold().await.tell(grant(validity(OURS, 1_058, 58))).await;
-    assert_eq!(soon(leading).await.unwrap().unwrap(), 1);
-    assert_eq!(*tokens.lock().unwrap(), [65_536]);
+    bench.opened().await.tell(Event::Granted(grant()));
+    assert_eq!(soon(leading).await.unwrap().unwrap(), 65_536);
 }

@@ -7,20 +7,12 @@
 //! [`Hold`] is in `held.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `keeper.rs` the
 //! task, `state.rs` what both know, `notice.rs` tells of a break, `saving.rs` saves checkpoints.
 
-#[cfg(test)]
-mod ends_tests;
-#[cfg(test)]
-mod grant_tests;
 mod held;
 mod keeper;
 pub(crate) mod lead;
 mod line;
 mod notice;
-#[cfg(test)]
-mod occurrence_tests;
 mod open;
-#[cfg(test)]
-mod resume_tests;
 mod saving;
 #[cfg(test)]
 mod saving_tests;

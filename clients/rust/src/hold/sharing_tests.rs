@@ -1,32 +1,42 @@
-//! Priorities and shares: what is asked for and told (S33 to S36).
+//! What is asked for beside a lock, and told of it: priorities, shares, occurrences (S33 to S36, T1, T2).
 
-use super::tests::{held_here, next};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::*;
-use crate::fake::{Bench, OURS, grant, seconds, validity};
-use crate::proto;
-use crate::proto::hold_lease_request::Start;
+use crate::fake::{Bench, grant};
 use crate::proto::hold_lease_response::Event;
-use crate::{ListLocks, LockRecord, PriorityStatus, Reservation, WatchLocks};
+use crate::{LockRecord, PriorityStatus, Reservation};
 
-/// What a listener of this version asks for.
-fn spec() -> LeaseSpec {
-    let spec = LeaseSpec::new("f").with_priority(412).yielding();
-    spec.with_share("queues").rebalancing()
+const AT: i64 = 1_800_000_000;
+
+fn at() -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(AT.unsigned_abs())
 }
 
-#[tokio::test]
-async fn s33_to_s35_priority_and_share_are_asked_for() {
-    let mut bench = Bench::new().await;
-    let holding = tokio::spawn(bench.client.hold(spec()).into_future());
-    let call = bench.sidecar.hold().await;
-    let Start::Spec(asked) = &call.start else { panic!() };
-    assert_eq!((asked.priority, asked.yields, asked.rebalance), (412, true, true));
-    assert_eq!(asked.share, "queues");
-    call.tell(grant(validity(OURS, 1_058, 58))).await;
-    assert!(holding.await.unwrap().unwrap().granted().is_some());
+const fn wire() -> Option<prost_types::Timestamp> {
+    Some(prost_types::Timestamp { seconds: AT, nanos: 0 })
 }
 
-#[tokio::test]
+fn named() -> LeaseSpec {
+    LeaseSpec::new("f").with_occurrence(at()).with_occurrence_max_attempts(3)
+}
+
+/// What was asked, and what it comes to when it is answered so.
+async fn answered(
+    bench: &mut Bench,
+    spec: LeaseSpec,
+    event: Event,
+) -> (proto::LeaseSpec, Result<Outcome<Hold>, Error>) {
+    let holding = tokio::spawn(bench.client.hold(spec).into_future());
+    let stream = bench.opened().await;
+    stream.tell(event);
+    let outcome = holding.await.unwrap();
+    let request: proto::HoldLeaseRequest = stream.asked.request();
+    let Some(proto::hold_lease_request::Start::Spec(asked)) = request.start else { panic!() };
+    (asked, outcome)
+}
+
+#[tokio::test(start_paused = true)]
 async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
     let known = [
         PriorityStatus::HolderDoesNotYield,
@@ -39,58 +49,66 @@ async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
     ];
     let mut statuses = vec![(0, None), (99, None)];
     statuses.extend((1..).zip(known.map(Some)));
-    for (status, expected) in statuses {
-        let mut bench = Bench::new().await;
-        let holding = tokio::spawn(bench.client.hold(spec()).into_future());
-        let call = bench.sidecar.hold().await;
-        let until = Some(prost_types::Timestamp { seconds: 1_000, nanos: 0 });
+    for (priority_status, expected) in statuses {
         let record = proto::LockRecord {
             sidecar: "pod-1/7".to_owned(),
             share: "queues".to_owned(),
             priority: 411,
             yields: true,
-            reserved: Some(proto::Reservation { priority: 412, until }),
+            reserved: Some(proto::Reservation { priority: 412, until: wire() }),
             ..proto::LockRecord::default()
         };
-        call.tell(Event::Busy(proto::Busy {
-            priority_status: status,
-            record: Some(record),
-            ..proto::Busy::default()
-        }))
-        .await;
-        let Outcome::Busy(busy) = holding.await.unwrap().unwrap() else { panic!("it is busy") };
-        assert_eq!(busy.priority_status, expected, "{status}");
-        let name = proto::PriorityStatus::try_from(status).unwrap_or_default().as_str_name();
-        if let Some(told) = busy.priority_status {
-            assert_eq!(name.strip_prefix("PRIORITY_STATUS_"), Some(told.as_str()));
-        }
+        let busy = proto::Busy { priority_status, record: Some(record), ..proto::Busy::default() };
+        let spec = LeaseSpec::new("f").with_priority(412).yielding();
+        let spec = spec.with_share("queues").rebalancing();
+        let (asked, outcome) = answered(&mut Bench::new(), spec, Event::Busy(busy)).await;
+        assert_eq!((asked.priority, asked.yields, asked.rebalance), (412, true, true));
+        assert_eq!(asked.share, "queues");
+        let Ok(Outcome::Busy(busy)) = outcome else { panic!("it is busy") };
+        assert_eq!(busy.priority_status, expected, "{priority_status}");
         let LockRecord { sidecar, share, priority, yields, reserved, .. } = busy.record.unwrap();
         assert_eq!((sidecar.as_str(), share.as_str()), ("pod-1/7", "queues"));
         assert_eq!((priority, yields), (411, true));
-        let until = std::time::UNIX_EPOCH.checked_add(seconds(1_000));
-        assert_eq!(reserved, Some(Reservation { priority: 412, until }));
+        assert_eq!(reserved, Some(Reservation { priority: 412, until: Some(at()) }));
     }
 }
 
-#[tokio::test]
-async fn s33_a_notice_tells_a_newer_version_from_an_operator() {
-    for for_priority in [Some(413), None] {
-        let mut bench = Bench::new().await;
-        let (guard, call, mut events) = held_here(&mut bench).await;
-        let note = proto::BreakNote { for_priority, ..proto::BreakNote::default() };
-        let validity = Some(validity(OURS, 1_058, 58));
-        call.tell(Event::Revoked(proto::Revoked { validity, break_note: Some(note) })).await;
-        let told = next(&mut events).await;
-        let HoldEvent::Revoked(notice) = told else { panic!("{told:?}") };
-        assert_eq!(notice.for_priority(), for_priority);
-        assert_eq!(guard.revoked().await.for_priority(), for_priority);
-    }
+#[tokio::test(start_paused = true)]
+async fn t2_the_attempt_is_told_and_the_outcome_goes_with_the_release() {
+    let mut bench = Bench::new();
+    let granted = Event::Granted(proto::Grant { attempt: 2, ..grant() });
+    let (asked, outcome) = answered(&mut bench, named(), granted).await;
+    assert_eq!((asked.occurrence_at, asked.occurrence_max_attempts), (wire(), 3));
+    let hold = outcome.unwrap().granted().unwrap();
+    assert_eq!(hold.grant().attempt, 2);
+    // This sidecar says nothing of an outcome, as one that does not know any (S37).
+    let released = hold.release_with_outcome(RunOutcome::Succeeded, None).await;
+    assert!(matches!(released, Err(Error::OutcomeNotRecorded(_))), "{released:?}");
+    let request: proto::ReleaseLeaseRequest = bench.sidecar.last("release_lease");
+    assert_eq!(request.outcome(), proto::RunOutcome::Succeeded);
 }
 
-#[tokio::test]
-async fn s34_locks_of_a_share_are_listed_and_watched() {
-    let bench = Bench::new().await;
-    bench.client.list_locks(ListLocks::default().in_share("queues")).await.unwrap();
-    drop(bench.client.watch_locks(WatchLocks::default().in_share("queues")).await.unwrap());
-    assert_eq!(bench.sidecar.asked(), ["list share queues", "watch share queues"]);
+#[tokio::test(start_paused = true)]
+async fn t2_that_an_occurrence_is_over_is_an_answer() {
+    let bench = &mut Bench::new();
+    let run = Some(proto::EndedRun {
+        scheduled_at: wire(),
+        outcome: proto::RunOutcome::Succeeded.into(),
+        attempt: 2,
+        ..proto::EndedRun::default()
+    });
+    let done = Event::AlreadyDone(proto::AlreadyDone { run });
+    let (_, answer) = answered(bench, named(), done.clone()).await;
+    let Ok(Outcome::AlreadyDone(run)) = answer else { panic!("{answer:?}") };
+    assert_eq!((run.outcome, run.attempt), (Some(RunOutcome::Succeeded), 2));
+    assert_eq!(run.scheduled_at, Some(at()));
+    let skipped = Event::Skipped(proto::Skipped { watermark: wire() });
+    let (_, answer) = answered(bench, named(), skipped).await;
+    assert!(matches!(answer, Ok(Outcome::Skipped { watermark }) if watermark == Some(at())));
+    let (_, unasked) = answered(bench, LeaseSpec::new("f"), done.clone()).await;
+    assert!(matches!(unasked, Err(Error::Protocol(_))), "{unasked:?}");
+    let holding = tokio::spawn(bench.client.hold(named()).until_granted());
+    bench.opened().await.tell(done);
+    let over = holding.await.unwrap();
+    assert!(matches!(over, Err(Error::OccurrenceOver(_))), "{over:?}");
 }

@@ -197,7 +197,7 @@ impl HoldState {
         left
     }
 
-    pub(super) fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         !self.remaining().is_zero()
     }
 

@@ -12,10 +12,10 @@ use tonic::Status;
 use super::every::Every;
 use super::tests::{granted, nightly, standby};
 use super::*;
-use crate::fake::{Bench, PATIENCE, SubscribeCall, eventually};
+use crate::fake::{Bench, Opened, seconds, soon};
 use crate::hold::lead::Pacing;
 use crate::messages::Completion;
-use crate::proto::Lost;
+use crate::proto::{CompleteRunRequest, CompleteRunResponse, Lost, RunOutcome};
 
 /// A pacing without pauses.
 struct Quick;
@@ -67,94 +67,105 @@ impl Worker {
     }
 
     async fn begun(&mut self) -> Arc<Run> {
-        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await;
-        begun.expect("the work begins").unwrap()
+        soon(self.begun.recv()).await.unwrap()
     }
 
     async fn stopped(mut self) -> Result<(), Error> {
         drop(self.stop.take());
-        let done = tokio::time::timeout(PATIENCE, self.done).await;
-        done.expect("it ends").unwrap()
+        soon(self.done).await.unwrap()
     }
 }
 
-async fn granting(bench: &mut Bench) -> SubscribeCall {
-    let call = bench.sidecar.subscription().await;
-    call.tell(standby()).await;
-    call.tell(Event::Run(granted())).await;
-    call
+async fn granting(bench: &mut Bench) -> Opened {
+    let stream = bench.opened().await;
+    stream.tell(standby());
+    stream.tell(Event::Run(granted()));
+    stream
 }
 
-#[tokio::test]
-async fn what_the_work_gives_is_the_outcome() {
-    for (work, outcome) in [
-        (Work::Succeeds, "SUCCEEDED \"\""),
-        (Work::Fails, "FAILED \"no disk\""),
-        (Work::Returns, "RETURNED \"\""),
+/// What was said of the only run that has ended.
+fn completed(bench: &Bench) -> (RunOutcome, String) {
+    let asked = bench.sidecar.calls("complete_run");
+    assert_eq!(asked.len(), 1);
+    let request: CompleteRunRequest = asked[0].request();
+    (request.outcome(), request.detail)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_work_gives_is_the_outcome_and_another_run_follows() {
+    for (work, outcome, detail) in [
+        (Work::Succeeds, RunOutcome::Succeeded, ""),
+        (Work::Fails, RunOutcome::Failed, "no disk"),
+        (Work::Returns, RunOutcome::Returned, ""),
+        // T24: by this it is heard of again.
+        (Work::Lasts, RunOutcome::Returned, ""),
     ] {
-        let mut bench = Bench::new().await;
+        let mut bench = Bench::new();
         let mut worker = Worker::start(&bench, work);
-        let call = granting(&mut bench).await;
+        let stream = granting(&mut bench).await;
         // Kept for longer than the run: nothing waits for that.
         let first = worker.begun().await;
-        let sidecar = &bench.sidecar;
-        eventually("it is completed", || !sidecar.asked().is_empty()).await;
-        assert!(bench.sidecar.asked()[0].ends_with(outcome), "{:?}", bench.sidecar.asked());
-        call.tell(Event::Run(granted())).await;
-        let second = worker.begun().await;
+        if work == Work::Lasts {
+            stream.tell(Event::Lost(Lost::default()));
+        }
+        tokio::time::sleep(seconds(1)).await;
+        assert_eq!(completed(&bench), (outcome, detail.to_owned()), "{work:?}");
+        stream.tell(Event::Run(granted()));
+        let _second = worker.begun().await;
         assert!(!first.is_valid(), "S13");
-        drop(second);
         worker.stopped().await.unwrap();
     }
 }
 
-#[tokio::test]
-async fn work_is_dropped_when_the_run_is_lost_and_another_follows() {
-    let mut bench = Bench::new().await;
-    let mut worker = Worker::start(&bench, Work::Lasts);
-    let call = granting(&mut bench).await;
-    let first = worker.begun().await;
-    call.tell(Event::Lost(Lost::default())).await;
-    call.tell(Event::Run(granted())).await;
-    let _second = worker.begun().await;
-    assert!(!first.is_valid());
-    // T24: by this it is heard of again.
-    let asked = bench.sidecar.asked();
-    assert!(asked.len() == 1 && asked[0].ends_with("RETURNED \"\""), "{asked:?}");
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_stopped_is_returned_and_one_past_its_deadline_has_failed() {
+    for stops in [true, false] {
+        let mut bench = Bench::new();
+        let mut worker = Worker::start(&bench, Work::Lasts);
+        let stream = bench.opened().await;
+        stream.tell(standby());
+        let mut bounded = granted();
+        let within = |seconds: u64| {
+            let after = Some(crate::messages::wire_duration(self::seconds(seconds)));
+            Some(proto::Deadline { at: None, after })
+        };
+        bounded.deadline = within(30);
+        bounded.grant.as_mut().unwrap().max_hold_ends = within(50);
+        stream.tell(Event::Run(bounded));
+        let run = worker.begun().await;
+        if stops {
+            worker.stopped().await.unwrap();
+            assert_eq!(completed(&bench), (RunOutcome::Returned, String::new()));
+        } else {
+            tokio::time::sleep(seconds(40)).await;
+            let detail = "stopped at its deadline".to_owned();
+            assert_eq!(completed(&bench), (RunOutcome::FailedFinal, detail));
+        }
+        assert!(!run.is_valid());
+    }
 }
 
-#[tokio::test]
-async fn a_run_that_is_stopped_is_returned() {
-    let mut bench = Bench::new().await;
-    let mut worker = Worker::start(&bench, Work::Lasts);
-    let _call = granting(&mut bench).await;
-    let run = worker.begun().await;
-    worker.stopped().await.unwrap();
-    assert!(!run.is_valid());
-    assert!(bench.sidecar.asked()[0].ends_with("RETURNED \"\""), "{:?}", bench.sidecar.asked());
-}
-
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_goes_on_while_no_sidecar_answers_and_ends_where_that_does_not_help() {
-    let mut bench = Bench::new().await;
+    let mut bench = Bench::new();
     let worker = Worker::start(&bench, Work::Succeeds);
     for _ in 0..3 {
-        bench.sidecar.subscription().await.fail(Status::unavailable("not yet")).await;
+        bench.opened().await.fail(Status::unavailable("not yet"));
     }
-    bench.sidecar.subscription().await.fail(Status::invalid_argument("spec.cron")).await;
-    let ended = tokio::time::timeout(PATIENCE, worker.done).await.unwrap().unwrap();
+    bench.opened().await.fail(Status::invalid_argument("spec.cron"));
+    let ended = soon(worker.done).await.unwrap();
     assert_eq!(ended.unwrap_err().code(), Some(crate::Code::InvalidArgument));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_a_completion_that_nobody_answers() {
-    let mut bench = Bench::new().await;
+    let mut bench = Bench::new();
     let mut worker = Worker::start(&bench, Work::Succeeds);
-    let away = || Err(Status::unavailable("the store is away"));
-    bench.sidecar.script.lock().unwrap().completions = vec![away(); 1_000];
-    let _call = granting(&mut bench).await;
+    let away = Err::<CompleteRunResponse, _>(Status::unavailable("the store is away"));
+    bench.sidecar.always("complete_run", away);
+    let _stream = granting(&mut bench).await;
     let _run = worker.begun().await;
-    let sidecar = &bench.sidecar;
-    eventually("it is asked", || !sidecar.asked().is_empty()).await;
+    tokio::time::sleep(seconds(1)).await;
+    assert!(bench.sidecar.calls("complete_run").len() > 1);
     worker.stopped().await.unwrap();
 }

@@ -190,43 +190,71 @@ impl Client {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
-    use super::*;
+    use super::{Completion, ListSchedules, LockSelector, PreviewSchedule};
     use crate::fake::Bench;
-    use crate::messages::{CompletionResult, LockKey, LocksUnder, ScheduleSpec};
+    use crate::messages::{LockKey, LocksUnder, ScheduleSpec};
+    use crate::proto::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn every_call_about_schedules_reaches_the_sidecar() {
-        let bench = Bench::new().await;
-        let client = &bench.client;
+        let bench = Bench::new();
+        let (client, sidecar) = (&bench.client, &bench.sidecar);
         let key = || LockKey::new("f", "s");
+        let lock = Some(LockSelector::from(key()).into_wire());
+        let told = Schedule { lock_path: "f/s".to_owned(), ..Default::default() };
+        let schedule = Some(told.clone());
+        macro_rules! asked {
+            ($call:ident($($with:expr),*), $name:literal: $answer:ident, $request:expr) => {
+                sidecar.answer($name, $answer { schedule: schedule.clone() });
+                let answered = client.$call(key(), $($with),*).await.unwrap();
+                assert_eq!(answered.unwrap().lock_path, "f/s");
+                sidecar.check_last($name, $request);
+            };
+        }
+        let (reason, request_id) = ("moved".to_owned(), "by-hand-1".to_owned());
+        let at = UNIX_EPOCH.checked_add(Duration::from_secs(500));
+        let watermark = at.map(prost_types::Timestamp::from);
+        asked!(pause_schedule(), "pause_schedule": PauseScheduleResponse,
+            PauseScheduleRequest { lock: lock.clone() });
+        asked!(resume_schedule(), "resume_schedule": ResumeScheduleResponse,
+            ResumeScheduleRequest { lock: lock.clone() });
+        asked!(trigger_schedule("by-hand-1"), "trigger_schedule": TriggerScheduleResponse,
+            TriggerScheduleRequest { lock: lock.clone(), request_id });
+        asked!(remove_schedule("moved", true), "remove_schedule": RemoveScheduleResponse,
+            RemoveScheduleRequest { lock: lock.clone(), reason: reason.clone(), force: true });
+        asked!(reset_schedule("moved", at, Some(3)), "reset_schedule": ResetScheduleResponse,
+            ResetScheduleRequest { lock: lock.clone(), reason, watermark, revision: Some(3) });
+
+        sidecar.answer("get_schedule", GetScheduleResponse { schedule });
         assert_eq!(client.get_schedule(key()).await.unwrap().lock_path, "f/s");
-        assert!(client.pause_schedule(key()).await.unwrap().unwrap().paused);
-        let path = LockSelector::path("locks/a");
-        let resumed = client.resume_schedule(path).await.unwrap().unwrap();
-        assert_eq!(resumed.lock_path, "locks/a");
-        let triggered = client.trigger_schedule(key(), "by-hand-1").await.unwrap().unwrap();
-        assert_eq!(triggered.waiting_request_ids, ["by-hand-1"]);
-        let removed = client.remove_schedule(key(), "moved", true).await.unwrap().unwrap();
-        assert_eq!(removed.lock_path, "f/s");
-        let begins = UNIX_EPOCH.checked_add(Duration::from_secs(500));
-        let reset = client.reset_schedule(key(), "clock", begins, Some(3)).await.unwrap();
-        assert_eq!(reset.unwrap().lock_path, "f/s");
-        let request = ListSchedules::under(LocksUnder::HostId("h".to_owned())).page("next");
+        let next_page_token = "next".to_owned();
+        sidecar.answer(
+            "list_schedules",
+            ListSchedulesResponse { schedules: vec![told], next_page_token },
+        );
+        let request = ListSchedules::under(LocksUnder::HostId("h".to_owned())).page("first");
         let page = client.list_schedules(request).await.unwrap();
         assert_eq!((page.next_page_token.as_str(), page.schedules.len()), ("next", 1));
-        let after = UNIX_EPOCH.checked_add(Duration::from_secs(1_000)).unwrap();
+        let asked: ListSchedulesRequest = sidecar.last("list_schedules");
+        assert_eq!(asked.under, Some(list_schedules_request::Under::HostId("h".to_owned())));
+        assert_eq!(asked.page_token, "first");
+
+        let (zone_data, at) =
+            ("2026b".to_owned(), Some(prost_types::Timestamp { seconds: 1_000, nanos: 0 }));
+        let understood = Some(UnderstoodSchedule { zone_data, ..Default::default() });
+        let occurrences = vec![Occurrence { at, ..Default::default() }];
+        sidecar.answer("preview_schedule", PreviewScheduleResponse { understood, occurrences });
+        let after = UNIX_EPOCH.checked_add(Duration::from_secs(900)).unwrap();
         let request = PreviewSchedule::new(ScheduleSpec::cron("@daily")).after(after).with_count(2);
         let preview = client.preview_schedule(request).await.unwrap();
         assert_eq!(preview.understood.zone_data, "2026b");
-        assert_eq!(preview.occurrences.len(), 2);
-        assert_eq!(preview.occurrences[0].at, Some(after));
+        assert_eq!(preview.occurrences[0].at, UNIX_EPOCH.checked_add(Duration::from_secs(1_000)));
+        let asked: PreviewScheduleRequest = sidecar.last("preview_schedule");
+        assert_eq!((asked.needs, asked.count, asked.after), (1, 2, Some(after.into())), "S37");
+
         let completed = client.complete_run("run-7", Completion::returned()).await.unwrap();
-        assert_eq!(completed.result, CompletionResult::Recorded);
-        let asked = bench.sidecar.asked();
-        let expected = "complete run-7 of \"\" generation 0: RETURNED \"\"";
-        assert_eq!(asked.last().map(String::as_str), Some(expected));
-        assert_eq!(asked[0], "remove because \"moved\", force true");
-        assert_eq!(asked[1], "reset because \"clock\" to Some(500) at Some(3)");
-        assert!(asked[2].starts_with("list Some(HostId(\"h\"))"), "{asked:?}");
+        assert_eq!(completed.result, crate::CompletionResult::Recorded);
+        let asked: CompleteRunRequest = sidecar.last("complete_run");
+        assert_eq!((asked.run_id.as_str(), asked.lease_id.as_str()), ("run-7", ""));
     }
 }
