@@ -150,130 +150,38 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::wire_duration;
-
-    const OURS: &str = "kernel-a";
+    use crate::fake::{OURS, seconds, validity};
 
     const fn at(seconds: u64) -> BootInstant {
         BootInstant::from_boot(Duration::from_secs(seconds))
     }
 
-    fn told(boot_id: &str, until: u64, valid_for: u64) -> Validity {
-        Validity {
-            valid_until: Some(BootTime {
-                boot_id: boot_id.to_owned(),
-                since_boot: Some(wire_duration(Duration::from_secs(until))),
-            }),
-            valid_for: Some(wire_duration(Duration::from_secs(valid_for))),
-        }
-    }
-
-    fn after(validity: &Validity, sent: Option<BootInstant>, now: BootInstant) -> LocalValidity {
-        let mut local = LocalValidity::none();
-        local.take_in(validity, sent, now, OURS);
-        local
-    }
-
-    #[test]
-    fn s21_same_kernel_compares_clocks_however_late_the_message_is_read() {
-        let local = after(&told(OURS, 158, 58), Some(at(99)), at(140));
-        assert_eq!(local.until(), at(158));
-        assert_eq!(local.next_question(), None);
-    }
-
-    #[test]
-    fn s21_elsewhere_the_span_counts_from_before_the_request() {
-        let local = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(140));
-        assert_eq!(local.until(), at(99 + 58));
-        assert_eq!(local.next_question(), Some(at(99 + 29)));
-    }
-
-    #[test]
-    fn s21_elsewhere_a_renewal_is_asked_about_at_once_and_once() {
-        let mut local = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(100));
-        // A question that crosses with the renewal may have been answered before it.
-        local.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
-        assert_eq!(local.next_question(), Some(at(120)));
-        local.take_in(&told("kernel-b", 9_158, 38), Some(at(119)), at(121), OURS);
-        assert_eq!(local.next_question(), Some(at(120)));
-        local.take_in(&told("kernel-b", 9_178, 56), Some(at(122)), at(123), OURS);
-        assert_eq!(local.until(), at(178));
-        assert_eq!(local.next_question(), Some(at(122 + 28)));
-    }
-
-    #[test]
-    fn s21_elsewhere_what_promises_hardly_more_is_not_asked_about() {
-        let mut local = after(&told("kernel-b", 9_158, 60), Some(at(100)), at(100));
-        local.take_in(&told("kernel-b", 9_164, 60), None, at(106), OURS);
-        assert_eq!(local.next_question(), Some(at(130)));
-        local.take_in(&told("kernel-b", 9_165, 60), None, at(107), OURS);
-        assert_eq!(local.next_question(), Some(at(107)));
-    }
-
-    #[test]
-    fn s21_elsewhere_a_message_that_answers_nothing_extends_nothing() {
-        let mut local = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(100));
-        local.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
-        assert_eq!(local.until(), at(157));
-        assert_eq!(
-            duration(local.told().unwrap().since_boot.as_ref()),
-            Duration::from_secs(9_178),
-            "a resume says what was told"
-        );
-    }
-
     #[test]
     fn s21_an_unknown_boot_id_is_not_ours() {
+        let mut told = validity(158, 58);
+        told.valid_until.as_mut().unwrap().boot_id.clear();
         let mut local = LocalValidity::none();
-        local.take_in(&told("", 158, 58), Some(at(99)), at(100), "");
-        assert!(local.next_question().is_some());
-    }
-
-    #[test]
-    fn s21_a_shifted_clock_with_our_boot_id_is_found_out() {
-        // Ours is behind the sidecar's: taken at its word, the hold would seem to last 1,000 s longer.
-        let local = after(&told(OURS, 1_158, 58), Some(at(99)), at(100));
-        assert_eq!(local.until(), at(157));
-        // Ours is ahead.
-        let local = after(&told(OURS, 158, 58), Some(at(1_099)), at(1_100));
-        assert_eq!(local.until(), at(1_157));
-    }
-
-    #[test]
-    fn an_older_answer_that_comes_later_changes_nothing() {
-        let mut local = after(&told(OURS, 178, 58), None, at(121));
-        local.take_in(&told(OURS, 158, 58), Some(at(99)), at(122), OURS);
-        assert_eq!(local.until(), at(178));
-    }
-
-    #[test]
-    fn a_newer_message_may_shorten() {
-        let mut local = after(&told(OURS, 178, 58), None, at(121));
-        local.take_in(&told(OURS, 140, 15), None, at(126), OURS);
-        assert_eq!(local.until(), at(140));
+        local.take_in(&told, Some(at(99)), at(100), "");
+        assert_eq!(local.next_question(), Some(at(99) + seconds(29)));
     }
 
     #[test]
     fn nonsense_ends_the_validity() {
-        let mut validity = told(OURS, 178, 58);
-        validity.valid_for = Some(prost_types::Duration { seconds: -5, nanos: 0 });
-        validity.valid_until = None;
-        assert_eq!(after(&validity, Some(at(100)), at(101)).until(), at(100));
+        let valid_for = Some(prost_types::Duration { seconds: -5, nanos: 0 });
+        let mut local = LocalValidity::none();
+        let nonsense = Validity { valid_until: None, valid_for };
+        local.take_in(&nonsense, Some(at(100)), at(101), OURS);
+        assert_eq!(local.until(), at(100));
     }
 
     #[test]
-    fn s21_a_deadline_is_counted_as_a_validity_is() {
-        let of = |told: Validity| Deadline { at: told.valid_until, after: told.valid_for };
+    fn s21_an_older_deadline_that_comes_later_changes_nothing_and_none_says_nothing() {
+        let told = |told: Validity| Deadline { at: told.valid_until, after: told.valid_for };
         let mut local = LocalDeadline::default();
         local.take_in(None, Some(at(99)), at(100), OURS);
         assert_eq!(local.at(), None);
-        local.take_in(Some(&of(told(OURS, 700, 600))), Some(at(99)), at(140), OURS);
-        assert_eq!(local.at(), Some(at(700)));
-        local.take_in(Some(&of(told("kernel-b", 9_700, 600))), None, at(150), OURS);
-        assert_eq!(local.at(), Some(at(700)), "it cannot be counted");
-        local.take_in(Some(&of(told("kernel-b", 9_900, 600))), Some(at(160)), at(170), OURS);
+        local.take_in(Some(&told(validity(760, 600))), Some(at(160)), at(170), OURS);
+        local.take_in(Some(&told(validity(700, 600))), Some(at(99)), at(171), OURS);
         assert_eq!(local.at(), Some(at(760)));
-        local.take_in(Some(&of(told(OURS, 700, 600))), Some(at(99)), at(171), OURS);
-        assert_eq!(local.at(), Some(at(760)), "an older answer that comes later");
     }
 }

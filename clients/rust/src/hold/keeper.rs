@@ -357,23 +357,3 @@ impl<F> Drop for EndsHoldFirst<F> {
         self.state.lose(Loss::new(LossReason::Unspecified, detail));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use tonic_types::{ErrorDetails, StatusExt as _};
-
-    use super::*;
-
-    fn aborted(reason: &str) -> Status {
-        let details = ErrorDetails::with_error_info(reason, "leasehold.dev", HashMap::new());
-        Status::with_error_details(Code::Aborted, "ended", details)
-    }
-
-    #[test]
-    fn s16_a_stream_that_fell_behind_is_resumed_and_one_that_was_superseded_is_not() {
-        assert_eq!(final_refusal(&aborted("STREAM_BEHIND")), None);
-        assert!(final_refusal(&aborted("SUPERSEDED")).is_some());
-    }
-}

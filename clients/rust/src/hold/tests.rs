@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::json;
 use tokio::sync::mpsc::unbounded_channel;
 use tonic::Status;
 
+use super::vector_tests::text_of;
 use super::*;
 use crate::constants::FIRST_PAUSE;
-use crate::fake::{Bench, grant, seconds, soon, validity};
+use crate::fake::{Bench, grant, seconds, soon, status, validity};
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{BreakNote, ReleaseLeaseResponse, Revoked, Waiting};
 
@@ -62,6 +64,31 @@ async fn a_hold_is_asked_about_at_its_sidecar() {
     assert_eq!(hold.max_hold_ends().map(BootInstant::since_boot), Some(seconds(1_060)));
 }
 
+/// Elsewhere, where it matters when a call was sent.
+#[tokio::test(start_paused = true)]
+async fn s21_each_try_of_a_call_counts_from_its_own_moment() {
+    let mut bench = Bench::new();
+    let mut elsewhere = validity(70, 58);
+    elsewhere.valid_until.as_mut().unwrap().boot_id = "kernel-b".to_owned();
+    let validity = Some(elsewhere);
+    let granted = proto::Grant { validity: validity.clone(), ..grant() };
+    let (hold, stream, _events) = bench.granted(granted.clone()).await;
+    let moving = async {
+        tokio::time::sleep(seconds(5)).await;
+        stream.fail(Status::unavailable("gone"));
+        let stream = bench.opened().await;
+        stream.tell(Event::Granted(proto::Grant { generation: 2, ..granted }));
+        tokio::time::sleep(seconds(5)).await;
+        let lost = json!({"code": "FAILED_PRECONDITION", "reason": "HOLD_LOST"});
+        bench.sidecar.refuse("report_progress", status(&lost));
+        bench.sidecar.answer("report_progress", proto::ReportProgressResponse { validity });
+        stream
+    };
+    let (reported, _stream) = tokio::join!(hold.report_progress(), moving);
+    reported.unwrap();
+    assert_eq!(hold.valid_until().since_boot(), seconds(1_010 + 58));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_leaves_the_queue() {
     let mut bench = Bench::new();
@@ -80,24 +107,21 @@ async fn s13_a_hold_that_is_dropped_is_over_then_released_and_then_its_stream_en
         ..proto::ReleaseResult::default()
     };
     let released = ReleaseLeaseResponse { result: Some(released) };
-    for answer in [Some(released), Some(taken()), None] {
+    for (answer, expected) in [
+        (Some(released), "released RELEASED"),
+        (Some(taken()), "lost TAKEN"),
+        (None, "not released: the sidecar has not answered in time"),
+    ] {
         let (hold, stream, mut events) = bench.held().await;
         let state = Arc::clone(hold.state());
         drop(hold);
         assert!(!state.is_valid());
         tokio::task::yield_now().await;
         assert!(stream.is_open(), "S14");
-        if let Some(answer) = answer.clone() {
+        if let Some(answer) = answer {
             bench.sidecar.answer("release_lease", answer);
         }
-        let told = soon(events.recv()).await.unwrap();
-        let as_expected = match &told {
-            HoldEvent::Released(ReleaseOutcome::Released) => answer.is_some_and(|it| it != taken()),
-            HoldEvent::Lost(loss) => loss.reason == LossReason::Taken && answer == Some(taken()),
-            HoldEvent::ReleaseUnconfirmed { .. } => answer.is_none(),
-            _ => false,
-        };
-        assert!(as_expected, "{told:?}");
+        assert_eq!(text_of(soon(events.recv()).await.unwrap()), expected);
         stream.ended().await;
         assert_eq!(bench.asked(), ["hold", "release 1"]);
     }

@@ -25,13 +25,14 @@ fn since_base(instant: BootInstant) -> u64 {
 }
 
 /// What the holder has.
+#[derive(Clone)]
 enum Had {
-    Hold(Hold),
-    Run(Run),
+    Hold(Arc<Hold>),
+    Run(Arc<Run>),
 }
 
 impl Had {
-    const fn hold(&self) -> &Hold {
+    fn hold(&self) -> &Hold {
         match self {
             Self::Hold(hold) => hold,
             Self::Run(run) => run.hold(),
@@ -51,7 +52,7 @@ impl Had {
 #[derive(Clone)]
 struct Holder {
     client: Client,
-    had: Arc<Mutex<Option<Arc<Had>>>>,
+    had: Arc<Mutex<Option<Had>>>,
     runs: Arc<tokio::sync::Mutex<Option<Runs>>>,
     closed: Arc<Notify>,
     told: UnboundedSender<String>,
@@ -78,9 +79,9 @@ impl Holder {
             }
             "release" | "complete" => {
                 let had = self.had.lock().unwrap().take().unwrap();
-                match Arc::into_inner(had).unwrap() {
-                    Had::Hold(hold) => released(hold).await,
-                    Had::Run(run) => completed(run, &deed).await,
+                match had {
+                    Had::Hold(hold) => released(Arc::into_inner(hold).unwrap()).await,
+                    Had::Run(run) => completed(Arc::into_inner(run).unwrap(), &deed).await,
                 }
             }
             _ => {
@@ -100,7 +101,7 @@ impl Holder {
         self.tell(events, text_of);
         Ok(match self.client.hold(spec_of(deed)).events(sender).await? {
             Outcome::Granted(hold) => {
-                *self.had.lock().unwrap() = Some(Arc::new(Had::Hold(hold)));
+                *self.had.lock().unwrap() = Some(Had::Hold(Arc::new(hold)));
                 "held".to_owned()
             }
             Outcome::Busy(busy) => format!("busy {}", format!("{:?}", busy.reason).to_uppercase()),
@@ -113,7 +114,7 @@ impl Holder {
         let run = runs.get_or_insert_with(|| self.subscribe()).next().await?;
         self.tell(run.take_events().unwrap(), text_of);
         let attempt = run.attempt();
-        *self.had.lock().unwrap() = Some(Arc::new(Had::Run(run)));
+        *self.had.lock().unwrap() = Some(Had::Run(Arc::new(run)));
         Ok(format!("run {attempt}"))
     }
 
@@ -349,7 +350,8 @@ fn name_of(error: &Error) -> String {
     format!("refused {}", error.reason().map_or("", |reason| reason.as_str()))
 }
 
-fn text_of(event: HoldEvent) -> String {
+/// How a vector says what a holder is told.
+pub(super) fn text_of(event: HoldEvent) -> String {
     match event {
         HoldEvent::Waiting(waiting) => format!("waiting {}", waiting.position),
         HoldEvent::Renewed { .. } => "renewed".to_owned(),
