@@ -154,6 +154,11 @@ impl Sidecar {
         self.state().is_away = is_away;
     }
 
+    /// How many connections were asked for.
+    pub(crate) fn connections(&self) -> usize {
+        self.state().connections
+    }
+
     /// Answers the oldest call of this name; where none waits, the next one.
     pub(crate) fn give(&self, call: &str, answer: Answer) {
         let mut state = self.state();

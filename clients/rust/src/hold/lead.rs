@@ -76,46 +76,29 @@ impl Client {
         B: Future<Output = Result<T, E>>,
         E: From<Error>,
     {
-        let leading = Leading { client: self, spec, work, pacing: &Timer };
-        leading.run(pin!(stop)).await
+        Leading { client: self, spec, work }.run(pin!(stop)).await
     }
 }
 
-/// How a leader pauses: by the machine's timer and at random, or as a test says.
-pub(crate) trait Pacing {
-    /// Waits for as long as this.
-    fn sleep(&self, pause: Duration) -> impl Future<Output = ()> + Send;
-    /// A number from 0 to 1.
-    fn random(&self) -> f64;
-
-    /// The pause after so many failures in a row: at random, so that contenders spread.
-    fn pause(&self, failures: u32) -> Duration {
-        let longest =
-            FIRST_TERM_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_TERM_PAUSE);
-        SHORTEST_TERM_PAUSE + (longest - SHORTEST_TERM_PAUSE).mul_f64(self.random())
-    }
+/// The pause after so many failures in a row; `random` is from 0 to 1.
+fn pause(failures: u32, random: f64) -> Duration {
+    let longest =
+        FIRST_TERM_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_TERM_PAUSE);
+    SHORTEST_TERM_PAUSE + (longest - SHORTEST_TERM_PAUSE).mul_f64(random)
 }
 
-/// The machine's timer.
-pub(crate) struct Timer;
-
-impl Pacing for Timer {
-    async fn sleep(&self, pause: Duration) {
-        tokio::time::sleep(pause).await;
-    }
-
-    fn random(&self) -> f64 {
-        let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
-        f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX)
-    }
+/// Pauses after so many failures in a row: at random, so that contenders spread.
+pub(crate) async fn pause_after(failures: u32) {
+    let [a, b, c, d, ..] = uuid::Uuid::new_v4().into_bytes();
+    let random = f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX);
+    tokio::time::sleep(pause(failures, random)).await;
 }
 
 /// A caller that leads, or waits for that.
-pub(crate) struct Leading<'a, W, P> {
-    pub(crate) client: &'a Client,
-    pub(crate) spec: LeaseSpec,
-    pub(crate) work: W,
-    pub(crate) pacing: &'a P,
+struct Leading<'a, W> {
+    client: &'a Client,
+    spec: LeaseSpec,
+    work: W,
 }
 
 /// How a term ended.
@@ -128,10 +111,10 @@ enum Ended<T> {
     Done(T),
 }
 
-impl<W, P: Pacing> Leading<'_, W, P> {
+impl<W> Leading<'_, W> {
     /// Leads until `stop` completes, or the work ends it.
     #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
-    pub(crate) async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<Option<T>, E>
+    async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<Option<T>, E>
     where
         W: FnMut(Arc<Hold>) -> B,
         B: Future<Output = Result<T, E>>,
@@ -158,7 +141,7 @@ impl<W, P: Pacing> Leading<'_, W, P> {
             tokio::select! {
                 biased;
                 _ = &mut stop => return Ok(None),
-                () = self.pacing.sleep(self.pacing.pause(failures)) => {}
+                () = pause_after(failures) => {}
             }
             failures = failures.saturating_add(1);
         }

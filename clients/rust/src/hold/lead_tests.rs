@@ -1,6 +1,6 @@
 //! Leading: a term after the other, and what ends it.
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
@@ -11,20 +11,6 @@ use crate::hold::tests::taken;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{HoldLeaseRequest, Lost, Revoked};
-
-/// Pauses that take no time and are told.
-struct Told(UnboundedSender<Duration>);
-
-impl Pacing for Told {
-    async fn sleep(&self, pause: Duration) {
-        let _gone = self.0.send(pause);
-        tokio::task::yield_now().await;
-    }
-
-    fn random(&self) -> f64 {
-        1.0
-    }
-}
 
 /// What the work of a term does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,14 +26,12 @@ struct Leader {
     done: JoinHandle<Result<Option<u64>, Error>>,
     stop: Option<oneshot::Sender<()>>,
     terms: UnboundedReceiver<Arc<Hold>>,
-    pauses: UnboundedReceiver<Duration>,
 }
 
 impl Leader {
     fn start(bench: &Bench, work: Work) -> Self {
         let client = bench.client.clone();
-        let ((told, pauses), (begun, terms)) = (unbounded_channel(), unbounded_channel());
-        let (stop, stopped) = oneshot::channel();
+        let ((begun, terms), (stop, stopped)) = (unbounded_channel(), oneshot::channel());
         let done = tokio::spawn(async move {
             let run = async |term: Arc<Hold>| {
                 begun.send(Arc::clone(&term)).unwrap();
@@ -59,11 +43,9 @@ impl Leader {
                 }
                 Ok(term.fencing_token())
             };
-            let spec = LeaseSpec::new("f");
-            let leading = Leading { client: &client, spec, work: run, pacing: &Told(told) };
-            leading.run(pin!(stopped)).await
+            client.lead_until(LeaseSpec::new("f"), stopped, run).await
         });
-        Self { done, stop: Some(stop), terms, pauses }
+        Self { done, stop: Some(stop), terms }
     }
 
     /// Grants the next term.
@@ -74,10 +56,6 @@ impl Leader {
         assert!(spec.wait_without_end, "a leader waits without end");
         stream.tell(Event::Granted(grant()));
         (soon(self.terms.recv()).await.unwrap(), stream)
-    }
-
-    async fn pause(&mut self) -> Duration {
-        soon(self.pauses.recv()).await.unwrap()
     }
 
     async fn end(mut self, stops: bool) -> Result<Option<u64>, Error> {
@@ -92,17 +70,19 @@ impl Leader {
 async fn a_leader_leads_again_after_a_loss_until_it_is_stopped() {
     let mut bench = Bench::new();
     let mut leader = Leader::start(&bench, Work::UntilLost);
-    for _ in 0..2 {
-        let (term, stream) = leader.term(&mut bench).await;
+    let (mut term, mut stream) = leader.term(&mut bench).await;
+    for _ in 0..20 {
         stream.tell(Event::Lost(Lost::default()));
         soon(term.lost()).await;
-        assert_eq!(leader.pause().await, seconds(1), "a term that was granted makes pauses short");
+        let lost = tokio::time::Instant::now();
+        (term, stream) = leader.term(&mut bench).await;
+        let pauses = SHORTEST_TERM_PAUSE..=FIRST_TERM_PAUSE;
+        assert!(pauses.contains(&lost.elapsed()), "a term that was granted makes pauses short");
     }
-    let (_term, _stream) = leader.term(&mut bench).await;
     assert_eq!(leader.end(true).await.unwrap(), None);
     // S13: each term that was lost says that it knows, and the last one is released.
     tokio::time::sleep(seconds(1)).await;
-    assert_eq!(bench.sidecar.calls("release_lease").len(), 3);
+    assert_eq!(bench.sidecar.calls("release_lease").len(), 21);
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,9 +131,10 @@ async fn pauses_grow_while_no_sidecar_answers_and_leading_goes_on() {
     let mut bench = Bench::new();
     bench.sidecar.set_away(true);
     let mut leader = Leader::start(&bench, Work::UntilLost);
-    for wanted in [1, 2, 4, 8, 10, 10] {
-        assert_eq!(leader.pause().await, seconds(wanted));
-    }
+    tokio::time::sleep(seconds(1_000)).await;
+    // 5 s a try, at the average, and 0.5 s if pauses did not grow.
+    let tries = bench.sidecar.connections();
+    assert!((100..400).contains(&tries), "{tries}");
     bench.sidecar.set_away(false);
     let (_term, _stream) = leader.term(&mut bench).await;
 }
@@ -172,7 +153,7 @@ async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
         let mut leader = Leader::start(&bench, Work::UntilLost);
         bench.opened().await.fail(Status::new(code, "no"));
         if passes {
-            leader.pause().await;
+            let _again = leader.term(&mut bench).await;
         } else {
             let error = leader.end(false).await.unwrap_err();
             assert!(matches!(error, Error::Refused(_)), "{code:?}: {error}");
@@ -182,10 +163,10 @@ async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
 
 #[test]
 fn pauses_are_spread_between_a_tenth_of_a_second_and_their_longest() {
-    let pauses: Vec<Duration> = (0..1_000).map(|_| Timer.pause(0)).collect();
-    let (least, most) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
-    assert!((SHORTEST_TERM_PAUSE..SHORTEST_TERM_PAUSE * 2).contains(least), "{least:?}");
-    assert!((FIRST_TERM_PAUSE * 4 / 5..=FIRST_TERM_PAUSE).contains(most), "{most:?}");
+    for (failures, longest) in [(0, 1), (1, 2), (2, 4), (3, 8), (4, 10), (u32::MAX, 10)] {
+        assert_eq!(pause(failures, 0.0), SHORTEST_TERM_PAUSE);
+        assert_eq!(pause(failures, 1.0), seconds(longest));
+    }
 }
 
 /// As programs call it, and from a task of its own.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Run, Runs};
 use crate::client::Client;
 use crate::errors::Error;
-use crate::hold::lead::{Pacing, Timer, passes};
+use crate::hold::lead::{passes, pause_after};
 use crate::messages::{Completion, Subscription};
 
 impl Client {
@@ -68,22 +68,21 @@ impl Client {
         E: Display,
     {
         let runs = self.runs(subscription);
-        Every { client: self, runs, work, pacing: &Timer }.run(pin!(stop)).await
+        Every { client: self, runs, work }.run(pin!(stop)).await
     }
 }
 
 /// A caller that runs what falls to it.
-pub(super) struct Every<'a, W, P> {
-    pub(super) client: &'a Client,
-    pub(super) runs: Runs,
-    pub(super) work: W,
-    pub(super) pacing: &'a P,
+struct Every<'a, W> {
+    client: &'a Client,
+    runs: Runs,
+    work: W,
 }
 
-impl<W, P: Pacing> Every<'_, W, P> {
+impl<W> Every<'_, W> {
     /// Goes on until `stop` completes.
     #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
-    pub(super) async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<(), Error>
+    async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<(), Error>
     where
         W: FnMut(Arc<Run>) -> B,
         B: Future<Output = Result<T, E>>,
@@ -114,7 +113,7 @@ impl<W, P: Pacing> Every<'_, W, P> {
             tokio::select! {
                 biased;
                 _ = &mut stop => return Ok(()),
-                () = self.pacing.sleep(self.pacing.pause(failures)) => {}
+                () = pause_after(failures) => {}
             }
             failures = failures.saturating_add(1);
         }

@@ -1,34 +1,17 @@
 //! A closure on each occurrence.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-use super::every::Every;
 use super::tests::{granted, nightly, standby};
 use super::*;
 use crate::fake::{Bench, Opened, seconds, soon};
-use crate::hold::lead::Pacing;
 use crate::messages::Completion;
 use crate::proto::{CompleteRunRequest, CompleteRunResponse, Lost, RunOutcome};
-
-/// A pacing without pauses.
-struct Quick;
-
-impl Pacing for Quick {
-    async fn sleep(&self, _pause: Duration) {
-        tokio::task::yield_now().await;
-    }
-
-    fn random(&self) -> f64 {
-        0.0
-    }
-}
 
 /// What the work of a run does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,8 +43,7 @@ impl Worker {
                     Work::Lasts => std::future::pending().await,
                 }
             };
-            let runs = client.runs(nightly());
-            Every { client: &client, runs, work, pacing: &Quick }.run(pin!(stopped)).await
+            client.every_until(nightly(), stopped, work).await
         });
         Self { done, stop: Some(stop), begun }
     }
