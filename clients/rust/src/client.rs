@@ -362,9 +362,8 @@ impl Client {
     }
 
     /// The sidecar has answered that nothing is held by this lease id any more.
-    pub(crate) fn is_ended(&self, lease_id: &str) {
-        let lane = locked(&self.acquired).remove(lease_id);
-        drop(lane);
+    pub(crate) fn forget(&self, lease_id: &str) {
+        let _place = locked(&self.acquired).remove(lease_id);
     }
 
     /// For a call that lasts as long as a hold, a wait or a watch.

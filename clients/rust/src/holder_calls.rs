@@ -80,7 +80,7 @@ impl Client {
         let answer =
             self.answer(calls.leases.release_lease(within(RELEASE_TIMEOUT, request)).await);
         if answer.as_ref().map_or_else(|error| error.code() == Some(Code::NotFound), |_| true) {
-            self.is_ended(&lease_id);
+            self.forget(&lease_id);
         }
         answer?.result.ok_or(Error::Protocol("a release was answered without a result"))
     }

@@ -245,6 +245,6 @@ async fn a_wait_without_end_goes_on_once_the_sidecar_was_heard_of() {
     assert!(holding.await.unwrap().unwrap().is_valid());
     let unheard = tokio::spawn(unheard);
     bench.opened().await.fail(Status::unavailable("no store"));
-    let error = unheard.await.unwrap().unwrap_err();
+    let error = soon(unheard).await.unwrap().unwrap_err();
     assert!(error.is_transient(), "{error}");
 }

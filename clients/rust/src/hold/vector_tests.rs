@@ -12,7 +12,7 @@ use super::{Hold, HoldEvent};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
 use crate::errors::Error;
-use crate::fake::{Bench, Opened, Words, base, status};
+use crate::fake::{Bench, Opened, Sidecar, Words, base, status};
 use crate::messages::{Completion, LeaseSpec, ScheduleSpec, Subscription};
 use crate::runs::{Run, Runs, ScheduleEvent};
 
@@ -61,11 +61,11 @@ struct Holder {
 
 impl Holder {
     /// What the holder does, and what comes of it.
-    async fn does(self, bench: Arc<crate::fake::Sidecar>, name: String, deed: Value) {
+    async fn does(self, sidecar: Arc<Sidecar>, name: String, deed: Value) {
         let done = match name.as_str() {
             "hold" => self.hold(&deed).await,
             "next_run" => {
-                // Whoever waits no longer has dropped the question.
+                // A caller that closes drops the question.
                 tokio::select! {
                     biased;
                     () = self.closed.notified() => Ok("closed".to_owned()),
@@ -91,7 +91,7 @@ impl Holder {
         };
         let done = done.unwrap_or_else(|error| name_of(&error));
         if let Some(had) = self.had.lock().unwrap().as_ref() {
-            bench.believe(had.hold().state());
+            sidecar.believe(had.hold().state());
         }
         let _gone = self.returned.send(format!("{name} {done}"));
     }
