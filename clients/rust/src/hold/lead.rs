@@ -113,7 +113,6 @@ enum Ended<T> {
 
 impl<W> Leading<'_, W> {
     /// Leads until `stop` completes, or the work ends it.
-    #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
     async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<Option<T>, E>
     where
         W: FnMut(Arc<Hold>) -> B,
@@ -148,7 +147,6 @@ impl<W> Leading<'_, W> {
     }
 
     /// One term: the work, and the release.
-    #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
     async fn term<B, T, E, S>(&mut self, hold: Hold, stop: Pin<&mut S>) -> Result<Ended<T>, E>
     where
         W: FnMut(Arc<Hold>) -> B,

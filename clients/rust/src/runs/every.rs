@@ -81,7 +81,6 @@ struct Every<'a, W> {
 
 impl<W> Every<'_, W> {
     /// Goes on until `stop` completes.
-    #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
     async fn run<B, T, E, S>(mut self, mut stop: Pin<&mut S>) -> Result<(), Error>
     where
         W: FnMut(Arc<Run>) -> B,
@@ -120,7 +119,6 @@ impl<W> Every<'_, W> {
     }
 
     /// One run; whether it was stopped.
-    #[expect(clippy::future_not_send, reason = "it is, if what the caller gives is")]
     async fn work_on<B, T, E, S>(&mut self, run: Run, mut stop: Pin<&mut S>) -> Result<bool, Error>
     where
         W: FnMut(Arc<Run>) -> B,
