@@ -242,8 +242,8 @@ impl HoldState {
         self.heard.notified().await;
     }
 
-    /// A sidecar has said that this generation is over: the hold is lost, if that is how it goes on now. False
-    /// if it goes on as a newer one, or may: then that sidecar is one that the hold has left (S16).
+    /// A sidecar has said that this generation is over: the hold is lost, if that is how it goes on now.
+    /// False if it goes on as a newer one, or may: then the hold has left that sidecar (S16).
     pub(super) fn lose_as(&self, generation: u64, loss: Loss) -> bool {
         let line = self.line();
         let is_newest = !line.resuming && line.generation == generation;
