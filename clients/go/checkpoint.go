@@ -135,25 +135,24 @@ func (h *Hold) Save(ctx context.Context, value []byte) (uint64, error) {
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
 	}
-	generation, err := h.resumed(ctx)
-	if err != nil {
+	if err := h.resumed(ctx); err != nil {
 		return 0, err
 	}
 	order := h.state.beginSave()
-	sent := h.state.clock.now()
-	version, validity, err := h.client.save(ctx, h.idOf(generation), value, h.Remaining()+callTimeout)
+	answer, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.SaveCheckpointResponse, error) {
+		return h.client.save(ctx, id, value, h.Remaining()+saveGrace)
+	})
+	if toldLost(err) != nil {
+		return 0, h.endError()
+	}
 	if err != nil {
-		if loss := toldLost(err); loss != nil {
-			h.state.lose(loss)
-			return 0, h.endError()
-		}
 		return 0, err
 	}
-	if validity != nil {
+	if validity := answer.GetValidity(); validity != nil {
 		h.state.takeIn(validity, &sent)
 	}
-	h.savedAs(order, value, version)
-	return version, nil
+	h.savedAs(order, value, answer.GetVersion())
+	return answer.GetVersion(), nil
 }
 
 // SaveJSON is [Hold.Save] of a value as JSON; [Checkpoint.JSON] reads it.
@@ -179,23 +178,23 @@ func (c *Client) SaveCheckpoint(ctx context.Context, leaseID string, value []byt
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
 	}
-	version, _, err := c.save(ctx, c.named(leaseID), value, longestLease+callTimeout)
-	return version, err
+	answer, err := c.save(ctx, c.named(leaseID), value, longestLease+saveGrace)
+	return answer.GetVersion(), err
 }
 
 func (c *Client) save(
 	ctx context.Context, id holdID, value []byte, patience time.Duration,
-) (uint64, *leaseholdv1.Validity, error) {
+) (*leaseholdv1.SaveCheckpointResponse, error) {
 	request := &leaseholdv1.SaveCheckpointRequest{LeaseId: id.leaseID, Generation: id.generation, Value: value}
 	answer, err := callAbout(ctx, id, patience, rpc.SaveCheckpoint, request)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused) && (refused.Reason == ReasonCheckpointUnknown || refused.isNoAnswer()):
-		return 0, nil, &CheckpointUnknownError{refused.Message, err}
+		return nil, &CheckpointUnknownError{refused.Message, err}
 	case err != nil:
-		return 0, nil, knowing("checkpoints", err)
+		return nil, knowing("checkpoints", err)
 	}
-	return answer.GetVersion(), answer.GetValidity(), nil
+	return answer, nil
 }
 
 // GetCheckpoint reads the checkpoint of a lock from the store; nil if there is none.
@@ -208,39 +207,6 @@ func (c *Client) GetCheckpoint(ctx context.Context, lock LockSelector) (*Checkpo
 		return nil, err
 	}
 	return checkpointFrom(answer.GetRecord().GetCheckpoint()), nil
-}
-
-// resumed waits while the hold is being resumed, and gives the generation to send (S16).
-func (h *Hold) resumed(ctx context.Context) (uint64, error) {
-	for {
-		generation, settled := h.state.settled()
-		if !h.Valid() {
-			return 0, h.endError()
-		}
-		if settled {
-			return generation, nil
-		}
-		select {
-		case <-ctx.Done():
-			return 0, gaveUp(ctx)
-		case <-time.After(answerPoll):
-		}
-	}
-}
-
-// endError is why the hold is over.
-func (h *Hold) endError() error {
-	if loss := h.Loss(); loss != nil {
-		return loss
-	}
-	return ErrReleased
-}
-
-// settled is the newest generation; false while a resume is unanswered.
-func (s *holdState) settled() (uint64, bool) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.generation, !s.resuming
 }
 
 // beginSave gives a save its place in the order of all.

@@ -144,23 +144,83 @@ func (h *Hold) GoString() string { return h.String() }
 //
 // Errors: [*RefusedError]; with [ReasonHoldLost] the hold is lost, too. [*UnreachableError]; that of ctx.
 func (h *Hold) ReportProgress(ctx context.Context) error {
-	sent := h.state.clock.now()
-	validity, err := h.client.reportProgress(ctx, h.id())
-	return h.heard(validity, err, sent)
+	validity, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.Validity, error) {
+		return h.client.reportProgress(ctx, id)
+	})
+	if err != nil {
+		return err
+	}
+	h.state.takeIn(validity, &sent)
+	return nil
 }
 
 // Extend sets a new MaxHold, counted from now.
 //
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Extend(ctx context.Context, maxHold time.Duration) error {
-	sent := h.state.clock.now()
-	answer, err := h.client.extend(ctx, h.id(), maxHold)
-	if err == nil && answer.GetValidity() == nil {
-		err = &ProtocolError{"an extension was answered without a validity"}
+	answer, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.ExtendLeaseResponse, error) {
+		return h.client.extend(ctx, id, maxHold)
+	})
+	if err != nil {
+		return err
 	}
 	h.state.replaceResumeToken(answer.GetResumeToken())
 	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
-	return h.heard(answer.GetValidity(), err, sent)
+	if answer.GetValidity() == nil {
+		return &ProtocolError{"an extension was answered without a validity"}
+	}
+	h.state.takeIn(answer.GetValidity(), &sent)
+	return nil
+}
+
+// askAbout makes a call about the hold, and gives when the answered one was sent. Where a sidecar says that the hold is over,
+// and that is no word of the hold as it is now, it is made again when the resume under way was answered (S16).
+func askAbout[A any](
+	ctx context.Context, h *Hold, call func(id holdID) (A, error),
+) (answer A, sent BootInstant, err error) {
+	for {
+		id := h.id()
+		sent = h.state.clock.now()
+		answer, err = call(id)
+		loss := toldLost(err)
+		if loss == nil || h.state.loseAs(id.generation, loss) {
+			return answer, sent, err
+		}
+		if failed := h.resumed(ctx); failed != nil {
+			if h.Valid() {
+				err = failed
+			}
+			return answer, sent, err
+		}
+	}
+}
+
+// resumed waits while the hold is being resumed, for what is to go with the generation that it has then (S16).
+//
+// Errors: that of ctx; a [*LostError], or [ErrReleased], if the hold is over.
+func (h *Hold) resumed(ctx context.Context) error {
+	for {
+		resuming := h.state.isResuming()
+		if !h.Valid() {
+			return h.endError()
+		}
+		if !resuming {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return gaveUp(ctx)
+		case <-time.After(answerPoll):
+		}
+	}
+}
+
+// endError is why the hold is over.
+func (h *Hold) endError() error {
+	if loss := h.Loss(); loss != nil {
+		return loss
+	}
+	return ErrReleased
 }
 
 // releasable is the generation to release: where a resume is under way, the one that it is answered with, if that comes
@@ -181,17 +241,6 @@ func (h *Hold) releasable(ctx context.Context) (uint64, *LostError, error) {
 		case <-time.After(answerPoll):
 		}
 	}
-}
-
-func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant) error {
-	if err == nil {
-		h.state.takeIn(validity, &sent)
-		return nil
-	}
-	if loss := toldLost(err); loss != nil {
-		h.state.lose(loss)
-	}
-	return err
 }
 
 // Release releases the lock and waits until the store has it, for as long as [WithReleaseTimeout] says. The hold is not

@@ -160,11 +160,13 @@ func (c *Client) GetServerInfo(ctx context.Context) (ServerInfo, error) {
 //
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Info(ctx context.Context) (HoldInfo, error) {
-	sent := h.state.clock.now()
-	answer, err := h.client.getHold(ctx, h.id())
-	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
-	if err := h.heard(answer.GetValidity(), err, sent); err != nil {
+	answer, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.GetHoldResponse, error) {
+		return h.client.getHold(ctx, id)
+	})
+	if err != nil {
 		return HoldInfo{}, err
 	}
+	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
+	h.state.takeIn(answer.GetValidity(), &sent)
 	return holdInfoFrom(answer), nil
 }

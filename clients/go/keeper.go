@@ -158,7 +158,8 @@ func (k *keeper) question() time.Duration {
 			defer k.asking.Store(false)
 			within, cancel := context.WithTimeout(k.ctx, answerTimeout)
 			defer cancel()
-			answer, err := k.client.getHold(within, k.id())
+			id := k.id()
+			answer, err := k.client.getHold(within, id)
 			if err == nil {
 				k.state.takeInLimit(answer.GetMaxHoldEnds(), &now)
 				k.state.takeIn(answer.GetValidity(), &now)
@@ -166,7 +167,8 @@ func (k *keeper) question() time.Duration {
 					k.revoked(answer.GetBreakNote())
 				}
 			} else if loss := toldLost(err); loss != nil {
-				k.state.lose(loss)
+				// Where that is no word of the hold as it is now, it is asked again when that is due.
+				k.state.loseAs(id.generation, loss)
 			}
 		}()
 	}

@@ -189,6 +189,26 @@ func (s *holdState) lose(loss *LostError) {
 	s.endLocked(loss)
 }
 
+// loseAs takes in that a sidecar has said that the hold is over, when it was asked about this generation. It is false where
+// that is no word of the hold as it is now: a newer generation was answered since, or a resume is unanswered, by which
+// another sidecar may have the hold (S16).
+func (s *holdState) loseAs(generation uint64, loss *LostError) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.resuming || generation != s.generation {
+		return false
+	}
+	s.endLocked(loss)
+	return true
+}
+
+// isResuming is whether a resume is unanswered.
+func (s *holdState) isResuming() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.resuming
+}
+
 // end ends the hold on the holder's side (S13). It gives the loss if the hold was lost before.
 func (s *holdState) end() *LostError {
 	s.mutex.Lock()
