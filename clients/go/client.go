@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -20,21 +21,25 @@ type Client struct {
 	pool           *pool
 	clock          clock
 	releaseTimeout time.Duration
-	pacing         pacing
+	// random is between 0 and 1, by chance or as a test wants.
+	random func() float64
 
 	mutex  sync.Mutex
 	closed bool
 	holds  map[*Hold]struct{}
+	// endings are the releases and completions under way: each is closed when it is over.
+	endings map[chan struct{}]struct{}
 }
 
 func newClient(pool *pool, clock clock, releaseTimeout time.Duration) *Client {
 	return &Client{
-		pool: pool, clock: clock, releaseTimeout: releaseTimeout, pacing: newPacing(), holds: map[*Hold]struct{}{},
+		pool: pool, clock: clock, releaseTimeout: releaseTimeout, random: rand.Float64, holds: map[*Hold]struct{}{},
+		endings: map[chan struct{}]struct{}{},
 	}
 }
 
-// Close releases the holds that were not released, for which it waits as long as [WithReleaseTimeout] says, and closes
-// the connections. Those holds are lost first (S13).
+// Close releases the holds that were not released, and closes the connections. Those holds are lost first (S13). For the
+// releases, and those and the completions that are under way already, it waits as long as [WithReleaseTimeout] says.
 //
 // Errors: [*ReleaseUnconfirmedError] and [*LostError], as [Hold.Release] gives them, of the holds that it released.
 func (c *Client) Close() error {
@@ -46,14 +51,44 @@ func (c *Client) Close() error {
 	if wasClosed {
 		return nil
 	}
+	within, cancel := c.releaseContext(context.Background())
+	defer cancel()
 	errs := make([]error, len(holds)+1)
 	var releasing sync.WaitGroup
 	for i, hold := range holds {
 		releasing.Go(func() { errs[i] = hold.abandon(context.Background()) })
 	}
 	releasing.Wait()
+	c.awaitEndings(within)
 	errs[len(holds)] = c.pool.close()
 	return errors.Join(errs...)
+}
+
+// beginEnding has Close wait for a release or a completion, until what it gives is called.
+func (c *Client) beginEnding() (isOver func()) {
+	over := make(chan struct{})
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.endings[over] = struct{}{}
+	return func() {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		delete(c.endings, over)
+		close(over)
+	}
+}
+
+// awaitEndings waits for the releases and completions under way.
+func (c *Client) awaitEndings(ctx context.Context) {
+	c.mutex.Lock()
+	endings := slices.Collect(maps.Keys(c.endings))
+	c.mutex.Unlock()
+	for _, over := range endings {
+		select {
+		case <-over:
+		case <-ctx.Done():
+		}
+	}
 }
 
 func clientClosed() *LostError {
@@ -84,7 +119,7 @@ type holdID struct {
 
 // named is the id of a hold that is known by its lease id only.
 func (c *Client) named(leaseID string) holdID {
-	return holdID{leaseID: leaseID, place: &place{c.pool, c.pool.general}}
+	return holdID{leaseID: leaseID, place: c.pool.placeOf(leaseID)}
 }
 
 // releaseContext bounds a release.
@@ -138,13 +173,17 @@ func (c *Client) acquireOnce(ctx context.Context, spec *leaseholdv1.LeaseSpec) (
 	patience := min(spec.GetWait().AsDuration(), longestWait) + callTimeout
 	request := &leaseholdv1.AcquireLeaseRequest{Spec: spec}
 	request.Needs = needs(request)
-	// The calls by its lease id go over the general connection, too: they are to meet the same sidecar.
+	// The calls by its lease id are to meet the same sidecar: they go over the general connection, too, if it has room.
 	connection, err := c.pool.take(1, c.pool.general)
 	if err != nil {
 		return Grant{}, err
 	}
-	defer connection.leave()
 	answer, err := callOver(ctx, connection, patience, rpc.AcquireLease, request)
+	if granted := answer.GetGranted(); granted != nil && connection != c.pool.general {
+		c.pool.keep(granted.GetLeaseId(), connection, granted.GetMaxHoldEnds())
+	} else {
+		connection.leave()
+	}
 	if err != nil {
 		return Grant{}, err
 	}
@@ -175,9 +214,14 @@ func (c *Client) Release(ctx context.Context, leaseID string, options ...Release
 	if err != nil {
 		return ReleaseResult{}, err
 	}
+	defer c.beginEnding()()
 	within, cancel := c.releaseContext(ctx)
 	defer cancel()
 	wire, err := c.release(within, c.named(leaseID), with)
+	var refused *RefusedError
+	if err == nil || errors.As(err, &refused) && refused.Reason == ReasonUnknownLease {
+		c.pool.forget(leaseID)
+	}
 	if err != nil {
 		return ReleaseResult{}, err
 	}
@@ -211,6 +255,7 @@ func (c *Client) Extend(ctx context.Context, leaseID string, maxHold time.Durati
 	if err != nil {
 		return Extension{}, err
 	}
+	c.pool.extended(leaseID, answer.GetMaxHoldEnds())
 	return Extension{
 		validityFrom(answer.GetValidity()), moment(answer.GetMaxHoldEndsAt()), deadlineFrom(answer.GetMaxHoldEnds()),
 	}, nil

@@ -32,7 +32,7 @@ func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := &pool{dial: dial, endpoint: o.endpoint, silence: o.silence}
+	pool := &pool{dial: dial, endpoint: o.endpoint, granted: map[string]*granted{}}
 	if pool.general, err = pool.connect(); err != nil {
 		return nil, err
 	}
@@ -60,12 +60,10 @@ func (o *options) dialer(ctx context.Context, clock clock) (func() (*grpc.Client
 	if network == "unix" {
 		target = "localhost"
 	}
-	// No keep-alive of TCP's own, which would close connections to a sidecar on this machine (S14, S21).
-	dialer := net.Dialer{KeepAlive: -1}
 	dialOptions := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
+			return o.dial(ctx, network, address)
 		}),
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),

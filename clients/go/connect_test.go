@@ -10,19 +10,17 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"math/big"
 	"net"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
@@ -77,43 +75,31 @@ func firstCall(t *testing.T, opts ...Option) error {
 }
 
 func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
-	tried := make(chan struct{}, 100)
-	watching := func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
-		streamer grpc.Streamer, opts ...grpc.CallOption,
-	) (grpc.ClientStream, error) {
-		stream, err := streamer(ctx, desc, conn, method, opts...)
-		if status.Code(err) == codes.Unavailable {
-			tried <- struct{}{}
-		}
-		return stream, err
+	acquire := func(s *stage, spec LeaseSpec) <-chan outcome[string] {
+		return later(func() (string, error) { grant, err := s.client.Acquire(s.Context(), spec); return grant.LeaseID, err })
 	}
 	for _, wait := range []time.Duration{time.Hour, Forever} {
-		b := connected(t, WithStreamInterceptors(watching))
-		answer := b.ask(t.Context(), LeaseSpec{Wait: wait})
-		receive(t, "a try", tried)
-		b.start()
-		call := b.call()
-		if spec := call.request.GetSpec(); wait != Forever && spec.GetWait().AsDuration() >= wait {
-			t.Errorf("what was waited for the sidecar counts, too: %v", spec)
-		}
-		call.tell(grantedHere())
-		b.got(answer)
-	}
-}
-
-func TestTheWaitOfAUnaryCallCoversASidecarThatStartsLater(t *testing.T) {
-	b := connected(t)
-	answer := make(chan error, 1)
-	go func() {
-		_, err := b.client.Acquire(t.Context(), LeaseSpec{Wait: time.Hour})
-		answer <- err
-	}()
-	eventually(t, "a try", func() bool {
-		return b.client.pool.general.conn.GetState() == connectivity.TransientFailure
-	})
-	b.start()
-	if err := receive(t, "the answer", answer); err != nil {
-		t.Error(err)
+		staged(t, func(s *stage) {
+			s.kill()
+			asked := s.asks(s.Context(), LeaseSpec{Wait: wait})
+			s.pass(10_000)
+			s.start()
+			s.pass(12_000)
+			// What was waited for the sidecar counts, too.
+			spec := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec()
+			if left := spec.GetWait().AsDuration(); wait != Forever && (left < 3_588*time.Second || left > 3_590*time.Second) {
+				t.Error(spec)
+			}
+			s.granted(asked)
+			s.kill()
+			s.always("GetServerInfo", &leaseholdv1.GetServerInfoResponse{})
+			acquired := acquire(s, LeaseSpec{Wait: wait})
+			s.pass(20_000)
+			s.start()
+			if got := <-acquired; got.err != nil || got.value != "lease-1" {
+				t.Error(got)
+			}
+		})
 	}
 }
 
@@ -138,99 +124,72 @@ func TestS20ATokenThatCannotBeSentIsNotShown(t *testing.T) {
 
 func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 	// It takes connections and says nothing.
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	silent := func(o *options) {
+		o.dial = func(context.Context, string, string) (net.Conn, error) { ours, _ := net.Pipe(); return ours, nil }
 	}
-	defer silent.Close()
-	client, err := Connect(t.Context(), WithEndpoint("http://"+silent.Addr().String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	for _, wait := range []time.Duration{0, time.Hour, Forever} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err := client.Hold(ctx, LeaseSpec{Wait: wait}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+	staged(t, func(s *stage) {
+		for _, wait := range []time.Duration{0, time.Hour, Forever} {
+			ctx, cancel := context.WithTimeout(s.Context(), 50*time.Millisecond)
+			for _, err := range []error{
+				errOf(s.client.Hold(ctx, LeaseSpec{Wait: wait})), errOf(s.client.Acquire(ctx, LeaseSpec{Wait: wait})),
+			} {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			}
+			cancel()
 		}
-		if _, err := client.Acquire(ctx, LeaseSpec{Wait: wait}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		cancel()
-	}
+	}, Option(silent))
 }
 
 func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
-	authority := newAuthority(t)
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority.pem)
-	serverPair, err := tls.X509KeyPair(authority.issue(t, "localhost"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sidecar := &fakeSidecar{answers: map[reflect.Type]func(any) (any, error){}}
-	fails[leaseholdv1.AcquireLeaseRequest](sidecar, status.Error(codes.ResourceExhausted, "enough"))
-	server := grpc.NewServer(grpc.UnaryInterceptor(sidecar.unary), grpc.Creds(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-	})))
-	leaseholdv1.RegisterLeaseServiceServer(server, sidecar)
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-
-	endpoint := WithEndpoint(fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port))
-	certificate, key := authority.issue(t, "client")
-	client, err := Connect(t.Context(), endpoint, WithCA(authority.pem), WithClientCertificate(certificate, key),
-		WithBearerToken(" secret\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	_, err = client.Acquire(t.Context(), LeaseSpec{})
-	var refused *RefusedError
-	if !errors.As(err, &refused) || refused.Code != CodeResourceExhausted {
-		t.Error(err)
-	}
-	if token := sidecar.heads[0].Get("authorization"); !slices.Equal(token, []string{"Bearer secret"}) {
-		t.Error(token)
-	}
-	strangers := newAuthority(t)
-	wantRefusal(t, endpoint, WithCA(authority.pem))
-	current := atomic.Pointer[TLS]{}
-	strange, strangeKey := strangers.issue(t, "client")
-	current.Store(&TLS{CA: authority.pem, Certificate: strange, Key: strangeKey})
-	source := WithTLSSource(func(context.Context) (TLS, error) { return *current.Load(), nil })
-	wantRefusal(t, endpoint, source)
-	current.Store(&TLS{CA: authority.pem, Certificate: certificate, Key: key})
-	reloading, err := Connect(t.Context(), endpoint, source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = reloading.Close()
-	for name, opts := range map[string][]Option{
-		"another authority": {endpoint, WithCA(strangers.pem), WithClientCertificate(certificate, key)},
-		"another name": {
-			endpoint, WithCA(authority.pem), WithClientCertificate(certificate, key), WithServerName("elsewhere"),
-		},
-	} {
-		var unreachable *UnreachableError
-		if err := firstCall(t, opts...); !errors.As(err, &unreachable) {
-			t.Errorf("%s: %v", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		authority, strangers := newAuthority(t), newAuthority(t)
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(authority.pem)
+		serverPair, err := tls.X509KeyPair(authority.issue(t, "localhost"))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-}
-
-// wantRefusal makes a call with a certificate that the sidecar does not trust, or none.
-func wantRefusal(t *testing.T, opts ...Option) {
-	t.Helper()
-	var unreachable *UnreachableError
-	err := firstCall(t, opts...)
-	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), wantsCertificate) {
-		t.Error(err)
-	}
+		s := newStage(t, "ours", grpc.Creds(credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+		})))
+		defer s.leave()
+		s.always("", status.Error(codes.ResourceExhausted, "enough"))
+		first := func(opts ...Option) error {
+			client, err := s.connect(append([]Option{WithEndpoint("https://localhost:1")}, opts...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			return errOf(client.Acquire(s.Context(), LeaseSpec{}))
+		}
+		certificate, key := authority.issue(t, "client")
+		ours := WithClientCertificate(certificate, key)
+		err = first(WithCA(authority.pem), ours, WithBearerToken(" secret\n"))
+		if refused := as[*RefusedError](t, err); refused.Code != CodeResourceExhausted {
+			t.Error(err)
+		}
+		if token := s.requests[0].head.Get("authorization"); !slices.Equal(token, []string{"Bearer secret"}) {
+			t.Error(token)
+		}
+		strange, strangeKey := strangers.issue(t, "client")
+		source := WithTLSSource(func(context.Context) (TLS, error) {
+			return TLS{CA: authority.pem, Certificate: strange, Key: strangeKey}, nil
+		})
+		for name, opts := range map[string][]Option{
+			"no certificate":    {WithCA(authority.pem)},
+			"a strange one":     {source},
+			"another authority": {WithCA(strangers.pem), ours},
+			"another name":      {WithCA(authority.pem), ours, WithServerName("elsewhere")},
+		} {
+			err := first(opts...)
+			isAsked := strings.Contains(as[*UnreachableError](t, err).Error(), wantsCertificate)
+			if wanted := !strings.HasPrefix(name, "another"); isAsked != wanted {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
 }
 
 func TestTheNextConnectionHasTheNewestCertificates(t *testing.T) {

@@ -62,7 +62,7 @@ func (c *Client) Every(ctx context.Context, spec ScheduleSpec, work func(ctx con
 		case !mayPass(err):
 			return err
 		}
-		c.pacing.sleep(ctx, c.pacing.pause(failures))
+		c.rest(ctx, failures)
 	}
 }
 

@@ -258,6 +258,7 @@ func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseRe
 	if err != nil {
 		return ReleaseResult{}, err
 	}
+	defer h.client.beginEnding()()
 	loss := h.state.end()
 	h.releasing.Lock()
 	defer h.releasing.Unlock()
@@ -354,12 +355,16 @@ func withoutEnd(ctx context.Context, ofHold func(cause error) bool) (context.Con
 	}
 }
 
-// abandon is what closing the client does to a hold: it is lost here first (S13), then released.
+// abandon is what closing the client does to a hold: it is lost here first (S13), then released. One that its holder
+// releases, or did, is over.
 func (h *Hold) abandon(ctx context.Context) error {
-	if !h.state.valid() {
+	closed := clientClosed()
+	if h.state.valid() {
+		h.state.lose(closed)
+	}
+	if h.state.lost() != closed {
 		return nil
 	}
-	h.state.lose(clientClosed())
 	if h.abandonRun != nil {
 		return h.abandonRun(ctx)
 	}

@@ -3,33 +3,19 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 )
 
-// pacing is how Lead pauses: the machine's timer and chance, or a test's.
-type pacing struct {
-	sleep  func(ctx context.Context, pause time.Duration)
-	random func() float64
-}
-
-func newPacing() pacing {
-	sleep := func(ctx context.Context, pause time.Duration) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
-	return pacing{sleep, rand.Float64}
-}
-
-// pause gives the pause after so many failures in a row: at random, so that contenders spread.
-func (p pacing) pause(failures int) time.Duration {
+// rest pauses after so many failures in a row: at random, so that contenders spread.
+func (c *Client) rest(ctx context.Context, failures int) {
 	longest := firstTermPause
 	for range failures {
 		longest = min(2*longest, longestTermPause)
 	}
-	return shortestTermPause + time.Duration(p.random()*float64(longest-shortestTermPause))
+	select {
+	case <-ctx.Done():
+	case <-time.After(shortestTermPause + time.Duration(c.random()*float64(longest-shortestTermPause))):
+	}
 }
 
 // Lead runs a function for as long as this caller leads: it takes the lock, waiting without end, runs the function for one
@@ -63,7 +49,7 @@ func (c *Client) Lead(ctx context.Context, spec LeaseSpec, run func(ctx context.
 		case !passes(err):
 			return err
 		}
-		c.pacing.sleep(ctx, c.pacing.pause(failures))
+		c.rest(ctx, failures)
 	}
 }
 

@@ -3,161 +3,114 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// leading is a Lead whose pauses are told and take no time.
-type leading struct {
-	*bench
-	terms  chan *Hold
-	pauses chan time.Duration
-	done   chan error
-}
-
-// lead leads until ctx ends.
-func (b *bench) lead(ctx context.Context, run func(ctx context.Context, term *Hold) error) *leading {
-	l := &leading{b, make(chan *Hold, 8), make(chan time.Duration, 64), make(chan error, 1)}
-	b.client.pacing = pacing{
-		sleep:  func(_ context.Context, pause time.Duration) { l.pauses <- pause },
-		random: func() float64 { return 1 },
-	}
-	go func() {
-		l.done <- b.client.Lead(ctx, LeaseSpec{}, func(ctx context.Context, term *Hold) error {
-			l.terms <- term
-			return run(ctx, term)
-		})
-	}()
-	return l
-}
-
-// grantTerm grants the next term.
-func (l *leading) grantTerm() *holdCall {
-	l.Helper()
-	call := l.call()
-	if !call.request.GetSpec().GetWaitWithoutEnd() {
-		l.Error("a leader waits without end")
-	}
-	call.tell(grantedHere())
-	receive(l.T, "the term", l.terms)
-	return call
-}
-
-func untilOver(ctx context.Context, _ *Hold) error {
-	<-ctx.Done()
-	return context.Cause(ctx)
+func (s *stage) leads(ctx context.Context, run func(ctx context.Context, term *Hold) error) <-chan outcome[any] {
+	return later(func() (any, error) { return nil, s.client.Lead(ctx, LeaseSpec{}, run) })
 }
 
 func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
-	untilTold := func(_ context.Context, term *Hold) error {
-		<-term.Revoked()
-		return nil
-	}
-	notice, lost := said{Until: 58_000, For: 58_000, By: "me"}, lostToAnother
+	untilOver := func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return context.Cause(ctx) }
 	for name, term := range map[string]struct {
 		run    func(ctx context.Context, term *Hold) error
-		tell   func(call *holdCall)
+		event  string
 		goesOn bool
 		err    error
 	}{
-		"a loss":                    {untilOver, func(call *holdCall) { call.tell(lost) }, true, nil},
-		"nil after a notice":        {untilTold, func(call *holdCall) { call.tell(event("revoked", notice)) }, true, nil},
+		"a loss":                    {run: untilOver, event: "lost", goesOn: true},
+		"nil after a notice":        {run: func(_ context.Context, term *Hold) error { <-term.Revoked(); return nil }, event: "revoked", goesOn: true},
 		"nil":                       {run: func(context.Context, *Hold) error { return nil }},
 		"an error":                  {run: func(context.Context, *Hold) error { return errWork }, err: errWork},
-		"an error of its own after": {func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return errWork }, func(call *holdCall) { call.tell(lost) }, false, errWork},
+		"an error of its own after": {run: func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return errWork }, event: "lost", err: errWork},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			l := b.lead(ctx, term.run)
-			for range 2 {
-				call := l.grantTerm()
-				if term.tell != nil {
-					term.tell(call)
-				}
-				if !term.goesOn {
-					if err := receive(t, "the end", l.done); !errors.Is(err, term.err) || (err == nil) != (term.err == nil) {
-						t.Error(err)
+			staged(t, func(s *stage) {
+				ctx, cancel := context.WithCancel(s.Context())
+				defer cancel()
+				over := s.leads(ctx, term.run)
+				for range 2 {
+					if !request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd() {
+						t.Error("a leader waits without end")
 					}
-					b.sidecar.wantCalls(t, released)
-					return
+					s.says("granted", s.fresh())
+					if term.event != "" {
+						s.says(term.event, said{Reason: "TAKEN", By: "me"})
+					}
+					// S13: also the lost ones say that they are known.
+					s.wantSent("hold", "release 1")
+					if !term.goesOn {
+						if err := (<-over).err; !errors.Is(err, term.err) || (err == nil) != (term.err == nil) {
+							t.Error(err)
+						}
+						return
+					}
+					// A term that was granted makes the pauses short again.
+					s.pass(s.clock() + 999)
+					s.wantSent()
+					s.pass(s.clock() + 1)
 				}
-				if pause := receive(t, "the pause", l.pauses); pause != time.Second {
-					t.Error("a term that was granted makes the pauses short again:", pause)
+				cancel()
+				if err := (<-over).err; !errors.Is(err, context.Canceled) {
+					t.Error(err)
 				}
-			}
-			b.call()
-			cancel()
-			if err := receive(t, "the end", l.done); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-			// S13: also the lost ones say that they are known.
-			b.sidecar.wantCalls(t, released, released)
+			})
 		})
 	}
 }
 
-func TestPausesGrowWhileNoSidecarAnswersAndLeadingGoesOn(t *testing.T) {
-	b := newBench(t)
-	b.kill()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	l := b.lead(ctx, untilOver)
-	var pauses []time.Duration
-	for len(pauses) < 6 {
-		pauses = append(pauses, receive(t, "a pause", l.pauses)/time.Second)
-	}
-	if !slices.Equal(pauses, []time.Duration{1, 2, 4, 8, 10, 10}) {
-		t.Error(pauses)
-	}
-	if pause := (pacing{random: func() float64 { return 0 }}).pause(3); pause != 100*time.Millisecond {
-		t.Error("the shortest pause:", pause)
-	}
-	b.start()
-	go func() {
-		for range l.pauses {
-			continue
+func TestPausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(t *testing.T) {
+	staged(t, func(s *stage) {
+		over := s.leads(s.Context(), func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
+		s.wantSent("hold")
+		refuse := func(code codes.Code, pause int64) {
+			s.breaks(status.Error(code, "not now"))
+			s.pass(s.clock() + pause - 1)
+			s.wantSent()
+			s.pass(s.clock() + 1)
+			s.wantSent("hold")
 		}
-	}()
-	l.grantTerm()
-}
-
-func TestARefusalThatTryingAgainDoesNotHelpEndsLeading(t *testing.T) {
-	b := newBench(t)
-	l := b.lead(t.Context(), untilOver)
-	for _, code := range []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded} {
-		b.call().fail(status.Error(code, "not now"))
-		receive(t, "the pause", l.pauses)
-	}
-	b.call().fail(status.Error(codes.PermissionDenied, "no"))
-	as[*RefusedError](t, receive(t, "the end", l.done))
-	for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
-		if passes(refusal(status.Error(code, "no"))) {
-			t.Error(code)
+		for i, code := range []codes.Code{
+			codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded, codes.Unavailable, codes.Unavailable,
+		} {
+			refuse(code, []int64{1_000, 2_000, 4_000, 8_000, 10_000, 10_000}[i])
 		}
-	}
+		s.client.random = func() float64 { return 0 }
+		refuse(codes.Unavailable, 100)
+		s.kill()
+		s.pass(s.clock() + 10_000)
+		s.start()
+		s.pass(s.clock() + 10_000)
+		s.wantSent("hold")
+		s.breaks(status.Error(codes.PermissionDenied, "no"))
+		as[*RefusedError](t, (<-over).err)
+		for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
+			if passes(refusal(status.Error(code, "no"))) {
+				t.Error(code)
+			}
+		}
+	})
 }
 
 func TestS33ToS35TermsAreAskedForWithThem(t *testing.T) {
-	b := newBench(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	over := make(chan error, 1)
-	spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
-	go func() {
-		over <- b.client.Lead(ctx, spec, func(context.Context, *Hold) error { return nil })
-	}()
-	asked := b.call().request.GetSpec()
-	if asked.GetPriority() != 3 || !asked.GetYields() || asked.GetShare() != "workers" || !asked.GetRebalance() {
-		t.Error(asked)
-	}
-	cancel()
-	if err := receive(t, "the end", over); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	staged(t, func(s *stage) {
+		ctx, cancel := context.WithCancel(s.Context())
+		spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
+		over := later(func() (any, error) {
+			return nil, s.client.Lead(ctx, spec, func(context.Context, *Hold) error { return nil })
+		})
+		s.wantSent("hold priority 3 yields share workers")
+		if !request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetRebalance() {
+			t.Error("it does not rebalance")
+		}
+		cancel()
+		if err := (<-over).err; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }

@@ -92,7 +92,7 @@ func (l *listening[A]) next() (*A, error) { return l.nextUntil(nil) }
 
 // nextUntil is next, which gives errStopped when stop is closed. Then nothing of the stream was missed.
 func (l *listening[A]) nextUntil(stop <-chan struct{}) (*A, error) {
-	timer := time.NewTimer(l.connection.pool.silence)
+	timer := time.NewTimer(silence)
 	defer timer.Stop()
 	select {
 	case answer, more := <-l.received:

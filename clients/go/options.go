@@ -37,7 +37,7 @@ type options struct {
 
 	// For tests.
 	newClock func() (clock, error)
-	silence  time.Duration
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // WithEndpoint says where the sidecar is: unix:///path, http://host:port or https://host:port. Default: what
@@ -109,7 +109,9 @@ func WithStreamInterceptors(interceptors ...grpc.StreamClientInterceptor) Option
 func gather(opts []Option) *options {
 	o := &options{
 		endpoint: os.Getenv(EndpointVariable), releaseTimeout: defaultReleaseTimeout,
-		newClock: newBootClock, silence: silence,
+		newClock: newBootClock,
+		// No keep-alive of TCP's own, which would close connections to a sidecar on this machine (S14, S21).
+		dial: (&net.Dialer{KeepAlive: -1}).DialContext,
 	}
 	if o.endpoint == "" {
 		o.endpoint = DefaultEndpoint

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 )
 
 func TestS21OnlyConnectionsOverANetworkArePinged(t *testing.T) {
@@ -56,38 +56,46 @@ func TestATokenIsAskedForAtEachCall(t *testing.T) {
 		}
 		return "", errors.New("the vault is closed")
 	}
-	b := newBench(t, WithTokenSource(source))
-	for range 2 {
-		if _, err := b.client.Acquire(t.Context(), LeaseSpec{}); err != nil {
+	staged(t, func(s *stage) {
+		for range 2 {
+			if _, err := s.client.Acquire(s.Context(), LeaseSpec{}); err != nil {
+				t.Error(err)
+			}
+		}
+		// The first was asked for when the client connected. S14: the kernel goes with each call, too.
+		for i, token := range []string{"Bearer xx", "Bearer xxx"} {
+			if head := s.requests[i].head; head.Get("authorization")[0] != token || head.Get("leasehold-boot-id")[0] != ours {
+				t.Error(head)
+			}
+		}
+		_, err := s.client.Acquire(s.Context(), LeaseSpec{})
+		if refused := as[*RefusedError](t, err); refused.Code != CodeUnauthenticated || !strings.Contains(err.Error(), "vault") {
 			t.Error(err)
 		}
-	}
-	// The first was asked for when the client connected. S14: the kernel goes with each call, too.
-	for i, token := range []string{"Bearer xx", "Bearer xxx"} {
-		if head := b.sidecar.heads[i]; head.Get("authorization")[0] != token || head.Get("leasehold-boot-id")[0] != ours {
-			t.Error(head)
-		}
-	}
-	_, err := b.client.Acquire(t.Context(), LeaseSpec{})
-	if refused := as[*RefusedError](t, err); refused.Code != CodeUnauthenticated || !strings.Contains(err.Error(), "vault") {
-		t.Error(err)
-	}
-}
-
-// traceKey is where these tests keep what OpenTelemetry would keep in a context.
-type traceKey struct{}
-
-func traceOf(ctx context.Context) map[string]string {
-	if parent, isTraced := ctx.Value(traceKey{}).(string); isTraced {
-		return map[string]string{"traceparent": parent}
-	}
-	return nil
+	}, WithTokenSource(source))
 }
 
 func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
+	type traceKey struct{}
 	var unary, streams atomic.Int32
 	counts := &connections{}
-	b := newBench(t, WithContextMetadata(traceOf), WithStatsHandler(counts), WithUnaryInterceptors(func(
+	staged(t, func(s *stage) {
+		hold := s.granted(s.asks(context.WithValue(s.Context(), traceKey{}, "00-1"), LeaseSpec{}))
+		// Of another context.
+		s.releases(hold)
+		parent, other := s.requests[0].head.Get("traceparent"), s.requests[1].head.Get("traceparent")
+		if !slices.Equal(parent, []string{"00-1"}) || len(other) != 0 {
+			t.Error(parent, other)
+		}
+		if unary.Load() != 1 || streams.Load() != 1 || counts.made.Load() != 1 {
+			t.Error(unary.Load(), streams.Load(), counts.made.Load())
+		}
+	}, WithContextMetadata(func(ctx context.Context) map[string]string {
+		if parent, isTraced := ctx.Value(traceKey{}).(string); isTraced {
+			return map[string]string{"traceparent": parent}
+		}
+		return nil
+	}), WithStatsHandler(counts), WithUnaryInterceptors(func(
 		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		options ...grpc.CallOption,
 	) error {
@@ -100,19 +108,6 @@ func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
 		streams.Add(1)
 		return open(ctx, desc, conn, method, options...)
 	}))
-	answer := b.ask(context.WithValue(t.Context(), traceKey{}, "00-1"), LeaseSpec{})
-	call := b.call()
-	call.tell(grantedHere())
-	hold := b.got(answer)
-	// Of another context.
-	b.mustRelease(hold)
-	head, _ := metadata.FromIncomingContext(call.ctx)
-	if parent := head.Get("traceparent"); len(parent) != 1 || parent[0] != "00-1" || len(b.sidecar.heads[0].Get("traceparent")) != 0 {
-		t.Error(head, b.sidecar.heads)
-	}
-	if unary.Load() != 1 || streams.Load() != 1 || counts.made.Load() != 1 {
-		t.Error(unary.Load(), streams.Load(), counts.made.Load())
-	}
 }
 
 func TestAPlatformWithoutTheClockIsSaidAtConnect(t *testing.T) {

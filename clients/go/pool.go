@@ -40,7 +40,8 @@ type connection struct {
 }
 
 // place is a hold's on the connection of its stream, which it keeps open until the hold's end was answered: another
-// connection may meet another sidecar, which does not know the hold. What is known by its id alone is at the general one.
+// connection may meet another sidecar, which does not know the hold. What is known by its id alone is at the general one,
+// unless it was granted over another.
 type place struct {
 	pool *pool
 	// connection is guarded by the pool's mutex.
@@ -53,14 +54,21 @@ type place struct {
 type pool struct {
 	dial     func() (*grpc.ClientConn, error)
 	endpoint string
-	silence  time.Duration
 
 	// general connects when the first call over it comes.
 	general *connection
 
 	mutex   sync.Mutex
 	lasting []*connection
+	// granted are the places of what unary calls were granted over other connections than the general one, by lease id.
+	granted map[string]*granted
 	closed  bool
+}
+
+// granted is the place of a hold that is known by its lease id, which is given back when MaxHold has ended that.
+type granted struct {
+	*place
+	over *time.Timer
 }
 
 func (p *pool) connect() (*connection, error) {
@@ -122,6 +130,56 @@ func (p *place) giveBack() {
 	}
 }
 
+// keep has the calls about a lease id go over the connection that it was granted over, whose place for that call is the
+// hold's from then on, until it is released or MaxHold has ended it.
+func (p *pool) keep(leaseID string, c *connection, ends *leaseholdv1.Deadline) {
+	// A call that was repeated may be granted the same hold.
+	p.forget(leaseID)
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	over := time.AfterFunc(lasting(ends), func() { p.forget(leaseID) })
+	p.granted[leaseID] = &granted{&place{p, c}, over}
+}
+
+// lasting is how long a hold may last that a unary call was granted: a day, where the sidecar does not say it (S14).
+func lasting(ends *leaseholdv1.Deadline) time.Duration {
+	if ends == nil {
+		return 24 * time.Hour
+	}
+	return duration(ends.GetAfter())
+}
+
+// placeOf is the place of what is known by its lease id.
+func (p *pool) placeOf(leaseID string) *place {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if granted := p.granted[leaseID]; granted != nil {
+		return granted.place
+	}
+	return &place{p, p.general}
+}
+
+// extended takes in the new end of a hold.
+func (p *pool) extended(leaseID string, ends *leaseholdv1.Deadline) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if granted := p.granted[leaseID]; granted != nil {
+		granted.over.Reset(lasting(ends))
+	}
+}
+
+// forget says that nobody will ask for a hold any more.
+func (p *pool) forget(leaseID string) {
+	p.mutex.Lock()
+	granted := p.granted[leaseID]
+	delete(p.granted, leaseID)
+	p.mutex.Unlock()
+	if granted != nil {
+		granted.over.Stop()
+		granted.giveBack()
+	}
+}
+
 // enter gives the connection for a call about the hold; leave it when the call is over.
 func (p *place) enter() *connection {
 	p.pool.mutex.Lock()
@@ -145,7 +203,7 @@ func (c *connection) leaveLocked() {
 func (c *connection) closeUnneededLocked() {
 	replaces := func(other *connection) bool { return other != c && !other.givenUp }
 	isNeeded := c == c.pool.general || !c.givenUp && !slices.ContainsFunc(c.pool.lasting, replaces)
-	if c.places == 0 && !isNeeded {
+	if c.places == 0 && !isNeeded && !c.pool.closed {
 		c.pool.lasting = slices.DeleteFunc(c.pool.lasting, func(other *connection) bool { return other == c })
 		_ = c.conn.Close()
 	}

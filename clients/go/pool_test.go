@@ -3,141 +3,379 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// connections counts those that a sidecar has.
-type connections struct{ open, made atomic.Int32 }
+// tooOldFor2 is what a sidecar says that is too old for a request.
+var tooOldFor2 = refusing{Code: "UNIMPLEMENTED", Reason: "UNSUPPORTED", Needs: 2, Revision: 1}.err()
 
-func (c *connections) option() grpc.ServerOption { return grpc.StatsHandler(c) }
+// wantBy is what was sent over a connection, in this order.
+func (s *stage) wantBy(connection int32, wanted ...string) {
+	s.Helper()
+	synctest.Wait()
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var by []string
+	for _, came := range s.requests {
+		if came.by == connection {
+			by = append(by, came.words)
+		}
+	}
+	if !slices.Equal(by, wanted) {
+		s.Errorf("by %d: %q, not %q", connection, by, wanted)
+	}
+}
 
-func (*connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
-func (*connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
-func (*connections) HandleRPC(context.Context, stats.RPCStats)                         {}
+// places is how many are taken on connections for lasting calls, none of which has more than it carries.
+func (s *stage) places() (places int) {
+	s.Helper()
+	s.client.pool.mutex.Lock()
+	defer s.client.pool.mutex.Unlock()
+	for _, connection := range s.client.pool.lasting {
+		if places += connection.places; connection.places > streamsPerConnection {
+			s.Error("a connection has", connection.places, "places")
+		}
+	}
+	return places
+}
 
-func (c *connections) HandleConn(_ context.Context, event stats.ConnStats) {
-	switch event.(type) {
-	case *stats.ConnBegin:
-		c.made.Add(1)
-		c.open.Add(1)
-	case *stats.ConnEnd:
-		c.open.Add(-1)
+func (s *stage) wantPlaces(wanted int) {
+	s.Helper()
+	synctest.Wait()
+	if places := s.places(); places != wanted {
+		s.Errorf("%d places are taken, not %d", places, wanted)
+	}
+}
+
+// answersAtOnce has calls made, none of which is answered before all have come.
+func (s *stage) answersAtOnce(name string, answer said, calls []func() error) {
+	s.Helper()
+	s.always(name, nil)
+	var over []<-chan outcome[any]
+	for _, call := range calls {
+		over = append(over, later(func() (any, error) { return nil, call() }))
+	}
+	for range calls {
+		s.give(name, answer)
+	}
+	for _, ended := range over {
+		if err := (<-ended).err; err != nil {
+			s.Error(err)
+		}
 	}
 }
 
 func TestTheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(t *testing.T) {
-	seen := &connections{}
-	b := newBench(t, seen.option())
-	hold, call, _ := b.held()
-	for _, report := range []struct {
-		report func() error
-		made   int32
-	}{
-		{func() error { return hold.ReportProgress(t.Context()) }, 1},
-		{func() error { _, err := b.client.ReportProgress(t.Context(), "lease-1"); return err }, 2},
-	} {
+	staged(t, func(s *stage) {
+		hold := s.holds()
 		for range 2 {
-			if err := report.report(); err != nil || seen.made.Load() != report.made {
-				t.Error(err, seen.made.Load())
+			if err := hold.ReportProgress(s.Context()); err != nil || s.made.Load() != 1 {
+				t.Error(err, s.made.Load())
 			}
 		}
-	}
-	if err := b.client.Close(); err != nil || hold.Valid() {
-		t.Error(err)
-	}
-	receive(t, "the end of the stream", call.over)
-	eventually(t, "both connections end", func() bool { return seen.open.Load() == 0 })
+		for range 2 {
+			if _, err := s.client.ReportProgress(s.Context(), "lease-1"); err != nil || s.made.Load() != 2 {
+				t.Error(err, s.made.Load())
+			}
+		}
+		err := s.client.Close()
+		if synctest.Wait(); err != nil || s.open.Load() != 0 {
+			t.Error(err, s.open.Load())
+		}
+	})
 }
 
 func TestMoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(t *testing.T) {
-	seen := &connections{}
-	b := newBench(t, seen.option())
-	ctx, cancel := context.WithCancel(t.Context())
-	var ended sync.WaitGroup
-	for range streamsPerConnection + 1 {
-		ended.Go(func() {
-			for range b.client.WatchLock(ctx, LockPath("l")) {
-				continue
+	staged(t, func(s *stage) {
+		ctx, cancel := context.WithCancel(s.Context())
+		for range streamsPerConnection + 1 {
+			s.watches(ctx)
+		}
+		// The one for short calls is not needed yet.
+		s.wantPlaces(streamsPerConnection + 1)
+		if open := s.open.Load(); open != 2 {
+			t.Error(open)
+		}
+		cancel()
+		if s.wantPlaces(0); s.open.Load() != 1 {
+			t.Error(s.open.Load())
+		}
+		connection, err := s.client.pool.take(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connection.leave()
+		if connection.conn.GetState() == connectivity.Shutdown {
+			t.Error("it is kept for the next stream")
+		}
+		// It is given up when its stream has left.
+		connection.giveUp()
+		if connection.conn.GetState() != connectivity.Shutdown || len(s.client.pool.lasting) != 0 {
+			t.Error("it is left")
+		}
+	})
+}
+
+func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWereGranted(t *testing.T) {
+	staged(t, func(s *stage) {
+		s.always("AcquireLease", nil)
+		c, ctx := s.client, s.Context()
+		var asked []<-chan outcome[Grant]
+		for range streamsPerConnection + 3 {
+			asked = append(asked, later(func() (Grant, error) { return c.Acquire(ctx, LeaseSpec{Wait: time.Minute}) }))
+		}
+		if _, err := c.Release(ctx, "lease-9"); err != nil {
+			t.Error(err)
+		}
+		ends := &instant{s.clock() + 60_000, 60_000}
+		for i, answer := range asked {
+			of := s.fresh()
+			of.MaxHold = ends
+			grant := granting("ours", of)
+			grant.LeaseId = fmt.Sprint("lease-", i)
+			s.give("AcquireLease", &leaseholdv1.AcquireLeaseResponse{
+				Outcome: &leaseholdv1.AcquireLeaseResponse_Granted{Granted: grant},
+			})
+			if got := <-answer; got.err != nil {
+				t.Error(got.err)
 			}
+		}
+		s.wantPlaces(3)
+		s.requests = nil
+		for _, id := range []string{"lease-0", "lease-200"} {
+			for _, err := range []error{
+				errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)), errOf(c.Release(ctx, id)),
+			} {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		calls := []string{"report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0"}
+		s.wantBy(1, calls...)
+		s.wantBy(2, calls...)
+		// What is not released ends with MaxHold.
+		s.always("extend_lease", said{Until: 58_000, For: 58_000, MaxHold: &instant{s.clock() + 90_000, 90_000}})
+		if _, err := c.Extend(ctx, "lease-201", 90*time.Second); err != nil {
+			t.Error(err)
+		}
+		s.wantPlaces(2)
+		s.pass(60_000)
+		s.wantPlaces(1)
+		s.always("release", refusing{Code: "NOT_FOUND", Reason: "UNKNOWN_LEASE"}.err())
+		s.requests = nil
+		for range 2 {
+			_, err := c.Release(ctx, "lease-201")
+			as[*RefusedError](t, err)
+		}
+		s.wantBy(2, "release 0")
+		s.wantPlaces(0)
+	}, grpc.MaxConcurrentStreams(streamsPerConnection+3))
+}
+
+func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *testing.T) {
+	lose := func(s *stage, number int, hold *Hold) {
+		s.on(number).said <- s.word(s.on(number), "lost", said{Reason: "TAKEN"})
+		s.wantLoss(hold, LossReasonTaken)
+	}
+	for name, of := range map[string]struct {
+		// end ends what came over the first connection, which is left by then.
+		end   func(s *stage, hold *Hold) error
+		isRun bool
+		// wanted is what goes over that connection besides.
+		wanted []string
+	}{
+		"released": {func(s *stage, hold *Hold) error {
+			return errors.Join(errOf(hold.Save(s.Context(), []byte("x"))), errOf(hold.Release(s.Context())))
+		}, false, []string{"save_checkpoint 1 x", "release 1"}},
+		"lost": {func(s *stage, hold *Hold) error {
+			lose(s, 1, hold)
+			return errOf(hold.Release(s.Context()))
+		}, false, []string{"release 1"}},
+		"interrupted": {func(s *stage, hold *Hold) error {
+			s.end(1, errGone)
+			synctest.Wait()
+			err := hold.ReportProgress(s.Context())
+			lose(s, 0, hold)
+			return errors.Join(err, errOf(hold.Release(s.Context())))
+		}, false, []string{"report_progress 1"}},
+		"resumed": {func(s *stage, hold *Hold) error {
+			s.end(1, errGone)
+			synctest.Wait()
+			of := s.fresh()
+			of.Generation = 2
+			s.says("granted", of)
+			return errOf(hold.Release(s.Context()))
+		}, false, nil},
+		"run completed": {func(s *stage, _ *Hold) error {
+			return errOf(s.run.Succeed(s.Context()))
+		}, true, []string{"complete_run 1 SUCCEEDED"}},
+		"run lost": {func(s *stage, hold *Hold) error {
+			lose(s, 1, hold)
+			return errOf(s.run.Succeed(s.Context()))
+		}, true, []string{"complete_run 1 SUCCEEDED"}},
+		"run's stream ended": {func(s *stage, hold *Hold) error {
+			s.end(1, errGone)
+			synctest.Wait()
+			lose(s, 0, hold)
+			return errOf(s.run.Succeed(s.Context()))
+		}, true, []string{"complete_run 1 SUCCEEDED"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			staged(t, func(s *stage) {
+				first := "hold"
+				if of.isRun {
+					s.running()
+					first = "subscribe"
+				} else {
+					s.holds()
+				}
+				hold, run := s.hold(), s.run
+				// A hold is refused there, and granted over another connection.
+				asked := s.asks(s.Context(), LeaseSpec{Wait: time.Minute})
+				s.breaks(tooOldFor2)
+				s.pass(1_000)
+				other := s.granted(asked)
+				s.has(hold, run)
+				var lost *LostError
+				if err := of.end(s, hold); err != nil && !errors.As(err, &lost) {
+					t.Error(err)
+				}
+				s.wantBy(1, append([]string{first, "hold wait 60000"}, of.wanted...)...)
+				s.releases(other)
+				s.runs.Close()
+				if s.wantPlaces(0); s.open.Load() != s.made.Load()-1 {
+					t.Error("what was left is not closed")
+				}
+				runtime.KeepAlive(hold)
+			})
 		})
 	}
-	eventually(t, "all watch", func() bool { return len(b.sidecar.watches) == streamsPerConnection+1 })
-	// The one for short calls is not needed yet.
-	if open := seen.open.Load(); open != 2 {
-		t.Error(open)
-	}
-	cancel()
-	ended.Wait()
-	eventually(t, "one connection is left", func() bool { return seen.open.Load() == 1 })
 }
 
-func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomForReleases(t *testing.T) {
-	b := newBench(t, grpc.MaxConcurrentStreams(streamsPerConnection+1))
-	waiting := make(chan struct{})
-	var asked, over sync.WaitGroup
-	asked.Add(streamsPerConnection + 1)
-	on(b.sidecar, func(*leaseholdv1.AcquireLeaseRequest) (*leaseholdv1.AcquireLeaseResponse, error) {
-		asked.Done()
-		<-waiting
-		return acquired(), nil
+func TestWhatIsDroppedWithoutAWordLeavesNothing(t *testing.T) {
+	staged(t, func(s *stage) {
+		for _, isRun := range []bool{false, true} {
+			if isRun {
+				s.running()
+			} else {
+				s.holds()
+			}
+			if s.says("lost", said{Reason: "TAKEN"}); isRun {
+				s.runs.Close()
+			}
+			s.has(nil, nil)
+			for tries := 0; s.places() > 0 && tries < 1_000; tries++ {
+				runtime.GC()
+			}
+			s.wantPlaces(0)
+		}
 	})
-	for range streamsPerConnection + 1 {
-		over.Go(func() { _, _ = b.client.Acquire(t.Context(), LeaseSpec{Wait: time.Minute}) })
-	}
-	asked.Wait()
-	if _, err := b.client.Release(t.Context(), "lease-9"); err != nil {
-		t.Error(err)
-	}
-	close(waiting)
-	over.Wait()
 }
 
-// failLong makes calls fail until the connection pauses between its tries.
-func failLong(t *testing.T, call func() error) {
-	t.Helper()
-	eventually(t, "the client finds out", func() bool {
-		var unreachable *UnreachableError
-		return errors.As(call(), &unreachable)
-	})
-	time.Sleep(time.Second)
+func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T) {
+	staged(t, func(s *stage) {
+		var asked []<-chan outcome[*Hold]
+		for range streamsPerConnection {
+			asked = append(asked, s.asks(s.Context(), LeaseSpec{}))
+		}
+		// All wait before the first is granted.
+		s.wantPlaces(2 * streamsPerConnection)
+		var releases []func() error
+		var holds []*Hold
+		for i, answer := range asked {
+			s.on(i + 1).said <- s.word(s.on(0), "granted", s.fresh())
+			hold := (<-answer).value
+			holds = append(holds, hold)
+			releases = append(releases, func() error { return errOf(hold.Release(s.Context())) })
+		}
+		s.kill()
+		s.start()
+		s.pass(10_000)
+		s.wantPlaces(4 * streamsPerConnection)
+		of := s.fresh()
+		of.Generation = 2
+		for i := range holds {
+			s.on(streamsPerConnection + i + 1).said <- s.word(s.on(0), "granted", of)
+		}
+		s.wantPlaces(2 * streamsPerConnection)
+		s.answersAtOnce("release", said{Outcome: "RELEASED"}, releases)
+		if s.wantPlaces(0); holds[0].state.answered() != 2 {
+			t.Error("it was not resumed")
+		}
+	}, grpc.MaxConcurrentStreams(256))
+}
+
+func TestS13EachRunOfAFullConnectionHasRoomForItsCompletion(t *testing.T) {
+	staged(t, func(s *stage) {
+		var all []*Runs
+		for range streamsPerConnection {
+			runs, _ := s.client.Runs(nightly())
+			all = append(all, runs)
+		}
+		for range 2 {
+			var completions []func() error
+			for i, runs := range all {
+				asked := later(func() (*Run, error) { return runs.Next(s.Context()) })
+				s.on(i + 1).said <- s.word(s.on(0), "run", s.fresh())
+				run := (<-asked).value
+				completions = append(completions, func() error { return errOf(run.Succeed(s.Context())) })
+			}
+			s.answersAtOnce("complete_run", said{Result: "RECORDED"}, completions)
+			// The room is kept for the next ones.
+			s.wantPlaces(2 * streamsPerConnection)
+		}
+		for _, runs := range all {
+			runs.Close()
+		}
+		s.wantPlaces(0)
+	}, grpc.MaxConcurrentStreams(256))
+}
+
+// failsLong makes calls until the connection pauses between its tries.
+func (s *stage) failsLong(call func() error) {
+	s.Helper()
+	s.kill()
+	_ = call()
+	for range 3 {
+		as[*UnreachableError](s.T, call())
+		s.pass(s.clock() + 1_000)
+	}
+	s.start()
 }
 
 func TestS16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhile(t *testing.T) {
-	b := newBench(t)
-	hold, _, events := b.held()
-	b.kill()
-	want[Interrupted](t, events)
-	failLong(t, func() error { return hold.Extend(t.Context(), time.Minute) })
-	b.start()
-	b.call().tell(grantedHere())
-	want[Resumed](t, events)
-	b.mustRelease(hold)
+	staged(t, func(s *stage) {
+		hold := s.holds()
+		s.failsLong(func() error { return hold.Extend(s.Context(), time.Minute) })
+		s.pass(s.clock() + 1_000)
+		s.says("granted", s.fresh())
+		s.wantTold("interrupted", "resumed")
+		s.releases(hold)
+	})
 }
 
 func TestALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(t *testing.T) {
-	b := newBench(t)
-	b.kill()
-	failLong(t, func() error {
-		_, err := b.client.Hold(t.Context(), LeaseSpec{})
-		return err
+	staged(t, func(s *stage) {
+		s.failsLong(func() error { return errOf(s.client.Hold(s.Context(), LeaseSpec{})) })
+		if _, err := s.client.Extend(s.Context(), "lease-1", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		s.holds()
 	})
-	b.start()
-	if _, err := b.client.Extend(t.Context(), "lease-1", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	b.held()
 }
 
 // lateTimer is a context whose deadline has passed, though its timer fires only when somebody waits for it.
@@ -154,44 +392,14 @@ func (l lateTimer) Done() <-chan struct{} {
 }
 
 func TestACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(t *testing.T) {
-	b := newBench(t)
-	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
-		err := b.client.pool.general.failure(late, status.Error(code, "RST_STREAM"))
-		if err == nil || !strings.Contains(err.Error(), "nobody answered within 50ms") {
-			t.Error(code, err)
+	staged(t, func(s *stage) {
+		for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
+			ctx, cancel := context.WithCancelCause(s.Context())
+			late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
+			err := s.client.pool.general.failure(late, status.Error(code, "RST_STREAM"))
+			if err == nil || !strings.Contains(err.Error(), "nobody answered within 50ms") {
+				t.Error(code, err)
+			}
 		}
-	}
-}
-
-func TestS37WhatAUnaryCallWasGrantedIsReleasedWhereItWasGranted(t *testing.T) {
-	b := newBench(t)
-	hold, _, _ := b.held()
-	if _, err := b.client.Acquire(t.Context(), LeaseSpec{}); err != nil {
-		t.Error(err)
-	}
-	first, other := b.leaveFirst()
-	b.mustRelease(other)
-	if _, err := b.client.Release(t.Context(), "lease-1"); err != nil {
-		t.Error(err)
-	}
-	b.mustRelease(hold)
-	first.wantCalls(t, "AcquireLease 1", "ReleaseLease lease-1", released)
-}
-
-func TestAConnectionThatIsGivenUpWhenItsStreamHasLeftIsClosed(t *testing.T) {
-	b := newBench(t)
-	connection, err := b.client.pool.take(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	connection.leave()
-	if connection.conn.GetState() == connectivity.Shutdown {
-		t.Error("it is kept for the next stream")
-	}
-	connection.giveUp()
-	if connection.conn.GetState() != connectivity.Shutdown || len(b.client.pool.lasting) != 0 {
-		t.Error("it is left")
-	}
+	})
 }

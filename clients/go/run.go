@@ -145,6 +145,7 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun
 	if err != nil {
 		return CompletedRun{}, err
 	}
+	defer r.client.beginEnding()()
 	outside, stop := withoutEnd(ctx, isOfRun)
 	defer stop()
 	r.hold.state.end()

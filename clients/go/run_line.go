@@ -102,7 +102,7 @@ func (l *runLine) over(state *holdState, stop <-chan struct{}, silent []line) {
 		}
 	}()
 	if state.lost() != nil {
-		within, cancel := context.WithTimeout(context.Background(), l.runs.lastWord)
+		within, cancel := context.WithTimeout(context.Background(), lastWord)
 		defer cancel()
 		stop = within.Done()
 	}

@@ -34,8 +34,6 @@ type Runs struct {
 	// known is whether a sidecar has said how it understood the spec.
 	known bool
 	pause time.Duration
-	// lastWord is how long the sidecar has to say that a run is over which is over here.
-	lastWord time.Duration
 }
 
 // Runs takes part in a schedule, beginning with the first [Runs.Next]. [Client.Every] runs a function on each run. Close
@@ -50,7 +48,7 @@ func (c *Client) Runs(spec ScheduleSpec) (*Runs, error) {
 	closed, cancel := context.WithCancel(context.Background())
 	return &Runs{
 		client: c, spec: spec, request: request, events: &eventQueue[ScheduleEvent]{handler: spec.OnEvent},
-		closed: closed, close: cancel, pause: firstPause, lastWord: lastWord,
+		closed: closed, close: cancel, pause: firstPause,
 	}, nil
 }
 

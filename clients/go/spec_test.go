@@ -97,44 +97,33 @@ func TestACallerWithoutANameIsItsPodOrHostAndProcess(t *testing.T) {
 }
 
 func TestS19WhatNoSidecarTakesIsRefusedHereAndNothingIsDone(t *testing.T) {
-	b := newBench(t)
-	hold, _, _ := b.held()
-	large := bytes.Repeat([]byte("x"), 2_049)
-	release := func(option ReleaseOption) error { _, err := hold.Release(t.Context(), option); return err }
-	both := ScheduleSpec{Cron: "@daily", Every: time.Hour}
-	for field, calls := range map[string][]func() error{
-		"value": {
-			func() error { _, err := hold.Save(t.Context(), large); return err },
-			func() error { _, err := b.client.SaveCheckpoint(t.Context(), "lease-1", large); return err },
-		},
-		"checkpoint": {
-			func() error { return release(WithCheckpoint(large)) },
-			func() error {
-				_, err := b.client.CompleteRun(t.Context(), "run-1", Completion{Checkpoint: large})
-				return err
+	staged(t, func(s *stage) {
+		hold, c, ctx := s.holds(), s.client, s.Context()
+		large := bytes.Repeat([]byte("x"), 2_049)
+		both := ScheduleSpec{Cron: "@daily", Every: time.Hour}
+		for field, failures := range map[string][]error{
+			"value": {errOf(hold.Save(ctx, large)), errOf(c.SaveCheckpoint(ctx, "lease-1", large))},
+			"checkpoint": {
+				errOf(hold.Release(ctx, WithCheckpoint(large))), errOf(c.CompleteRun(ctx, "run-1", Completion{Checkpoint: large})),
 			},
-		},
-		"outcome": {
-			func() error { return release(WithOutcome(RunOutcomeTimedOut)) },
-			func() error { return release(WithOutcome(RunOutcomeNone)) },
-		},
-		"spec.timetable": {
-			func() error { _, err := b.client.Runs(both); return err },
-			func() error { _, err := b.client.PreviewSchedule(t.Context(), both, time.Time{}, 0); return err },
-		},
-	} {
-		for _, call := range calls {
-			if refused := as[*RefusedError](t, call()); refused.Reason != ReasonInvalidField || refused.Violations[0].Field != field {
-				t.Error(field, refused)
+			"outcome": {
+				errOf(hold.Release(ctx, WithOutcome(RunOutcomeTimedOut))), errOf(hold.Release(ctx, WithOutcome(RunOutcomeNone))),
+			},
+			"spec.timetable": {errOf(c.Runs(both)), errOf(c.PreviewSchedule(ctx, both, time.Time{}, 0))},
+		} {
+			for _, err := range failures {
+				if refused := as[*RefusedError](t, err); refused.Reason != ReasonInvalidField || refused.Violations[0].Field != field {
+					t.Error(field, refused)
+				}
 			}
 		}
-	}
-	if b.sidecar.wantCalls(t); !hold.Valid() {
-		t.Error(hold.Loss())
-	}
-	if _, err := hold.Save(t.Context(), large[:2_048]); err != nil {
-		t.Error(err)
-	}
+		if s.wantSent("hold"); !hold.Valid() {
+			t.Error(hold.Loss())
+		}
+		if _, err := hold.Save(ctx, large[:2_048]); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestALongDetailIsCutBetweenCharacters(t *testing.T) {

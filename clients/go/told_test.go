@@ -112,14 +112,24 @@ func wantSame(t *testing.T, where string, ours any, message proto.Message) {
 }
 
 func TestAllThatIsToldIsTakenOver(t *testing.T) {
-	info := filled(&leaseholdv1.GetServerInfoResponse{})
-	b := newBench(t)
-	answers[leaseholdv1.GetServerInfoRequest](b.sidecar, info)
-	server, err := b.client.GetServerInfo(t.Context())
-	if err != nil {
-		t.Error(err)
-	}
-	wantSame(t, "server", server, info)
+	staged(t, func(s *stage) {
+		info := filled(&leaseholdv1.GetServerInfoResponse{})
+		s.always("GetServerInfo", info)
+		server, err := s.client.GetServerInfo(s.Context())
+		wantSame(t, "server", server, info)
+		schedule := filled(&leaseholdv1.Schedule{})
+		s.always("GetSchedule", &leaseholdv1.GetScheduleResponse{Schedule: schedule})
+		told, failed := s.client.GetSchedule(s.Context(), LockPath("l"))
+		wantSame(t, "schedule", told, schedule)
+		previewed := filled(&leaseholdv1.PreviewScheduleResponse{})
+		s.always("PreviewSchedule", previewed)
+		preview, wrong := s.client.PreviewSchedule(s.Context(), nightly(), time.Time{}, 1)
+		if err != nil || failed != nil || wrong != nil || len(preview.Occurrences) != 1 {
+			t.Fatal(err, failed, wrong)
+		}
+		wantSame(t, "preview", preview, previewed)
+		wantSame(t, "occurrence", preview.Occurrences[0], previewed.Occurrences[0])
+	})
 	record := filled(&leaseholdv1.LockRecord{})
 	wantSame(t, "record", recordFrom(record), record)
 	grant := filled(&leaseholdv1.Grant{})
@@ -128,21 +138,6 @@ func TestAllThatIsToldIsTakenOver(t *testing.T) {
 	wantSame(t, "hold", holdInfoFrom(hold), hold)
 	busy := filled(&leaseholdv1.Busy{})
 	wantSame(t, "busy", busyFrom(busy), busy)
-	schedule := filled(&leaseholdv1.Schedule{})
-	answers[leaseholdv1.GetScheduleRequest](b.sidecar, &leaseholdv1.GetScheduleResponse{Schedule: schedule})
-	told, err := b.client.GetSchedule(t.Context(), LockPath("l"))
-	if err != nil {
-		t.Error(err)
-	}
-	wantSame(t, "schedule", told, schedule)
-	previewed := filled(&leaseholdv1.PreviewScheduleResponse{})
-	answers[leaseholdv1.PreviewScheduleRequest](b.sidecar, previewed)
-	preview, err := b.client.PreviewSchedule(t.Context(), nightly(), time.Time{}, 1)
-	if err != nil || len(preview.Occurrences) != 1 {
-		t.Fatal(err)
-	}
-	wantSame(t, "preview", preview, previewed)
-	wantSame(t, "occurrence", preview.Occurrences[0], previewed.Occurrences[0])
 	standby := filled(&leaseholdv1.Standby{})
 	wantSame(t, "standby", standbyFrom(standby), standby)
 	definition := filled(&leaseholdv1.DefinitionInForce{})
@@ -175,38 +170,31 @@ func TestWhatIsNotToldIsNothing(t *testing.T) {
 	}
 }
 
-func TestS21AnUnknownBootIDIsNotOurs(t *testing.T) {
+// at is a moment so long after boot.
+func at(seconds int) BootInstant { return BootInstant(seconds) * BootInstant(time.Second) }
+
+func TestS21WhatIsOfNoKnownKernelIsCountedFromItsRequestAndWithinAllBounds(t *testing.T) {
 	known, sent := &knownValidity{}, at(99)
 	known.takeIn(said{Until: 158_000, For: 58_000}.validity("elsewhere"), &sent, at(100), "")
 	if _, mustAsk := known.nextQuestion(); !mustAsk {
 		t.Error("nobody's clock was taken for ours")
 	}
-}
-
-func TestS21ElsewhereAnEndOfMaxHoldThatAnswersNothingCountsNothing(t *testing.T) {
-	known, sent := &knownDeadline{}, at(1_000)
-	limit := func(at int64) *leaseholdv1.Deadline {
-		return said{MaxHold: &struct{ At, After int64 }{at, 300_000}}.limit("elsewhere")
+	limit, sent := &knownDeadline{}, at(1_000)
+	if limit.takeIn((&instant{9_000_000, 300_000}).wire("elsewhere"), nil, at(1_001), ours); limit.known {
+		t.Error(limit.at)
 	}
-	if known.takeIn(limit(9_000_000), nil, at(1_001), ours); known.known {
-		t.Error(known.at)
-	}
-	known.takeIn(limit(300_000), &sent, at(1_001), ours)
+	limit.takeIn((&instant{300_000, 300_000}).wire("elsewhere"), &sent, at(1_001), ours)
 	// What is older changes nothing.
 	earlier := at(900)
-	if known.takeIn(limit(0), &earlier, at(1_002), ours); !known.known || known.at != at(1_300) {
-		t.Error(known.at)
+	if limit.takeIn((&instant{0, 300_000}).wire("elsewhere"), &earlier, at(1_002), ours); limit.at != at(1_300) {
+		t.Error(limit.at)
 	}
-}
-
-func TestAValidityIsNeitherNegativeNorBeyondAllBounds(t *testing.T) {
 	for wanted, validity := range map[BootInstant]*leaseholdv1.Validity{
 		at(100):       {ValidFor: durationpb.New(-5 * time.Second)},
 		math.MaxInt64: {ValidFor: &durationpb.Duration{Seconds: 315_576_000_000}},
 	} {
 		known, sent := &knownValidity{}, at(100)
-		known.takeIn(validity, &sent, at(101), ours)
-		if known.until != wanted {
+		if known.takeIn(validity, &sent, at(101), ours); known.until != wanted {
 			t.Error(known.until, wanted)
 		}
 	}
@@ -220,13 +208,6 @@ func TestS3TheBootClockNeverGoesBack(t *testing.T) {
 	if first := clock.now(); first <= 0 || clock.now() < first || clock.bootID() == "" {
 		t.Errorf("%v, then %v, boot id %q", first, clock.now(), clock.bootID())
 	}
-}
-
-// reasoned is an error of a sidecar with a reason and what goes with that.
-func reasoned(code codes.Code, reason string, with map[string]string) error {
-	info := &errdetails.ErrorInfo{Domain: reasonDomain, Reason: reason, Metadata: with}
-	st, _ := status.New(code, "so it is").WithDetails(info)
-	return st.Err()
 }
 
 func TestAnErrorHasWhatTheSidecarSaidAsData(t *testing.T) {
@@ -251,8 +232,8 @@ func TestAnErrorHasWhatTheSidecarSaidAsData(t *testing.T) {
 	if err.Reason != "" || toldLost(err) != nil {
 		t.Error("it is of another domain:", err.Reason)
 	}
-	unknown := reasoned(codes.FailedPrecondition, "HOLD_LOST", map[string]string{"loss_reason": "NEW_ONE"})
-	if loss := toldLost(refusal(unknown)); loss == nil || loss.Reason != LossReasonUnspecified || loss.Detail != "so it is" {
+	unknown := refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "NEW_ONE"}
+	if loss := toldLost(refusal(unknown.err())); loss == nil || loss.Reason != LossReasonUnspecified || loss.Detail != "so it is" {
 		t.Error(loss)
 	}
 }
@@ -260,24 +241,24 @@ func TestAnErrorHasWhatTheSidecarSaidAsData(t *testing.T) {
 func TestS26T8AReleaseTellsWhatBecameOfItsCheckpointAndOfItsOutcome(t *testing.T) {
 	failed := RunOutcomeFailed
 	with := releasing{checkpoint: []byte{}, outcome: &failed}
+	released := leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED
 	for _, told := range []struct {
 		wire       *leaseholdv1.ReleaseResult
 		checkpoint CheckpointOutcome
 		detail     string
 		recorded   OutcomeResult
 	}{
-		{&leaseholdv1.ReleaseResult{Outcome: 1, CheckpointOutcome: 1, CheckpointVersion: 7, OutcomeResult: 1},
+		{&leaseholdv1.ReleaseResult{Outcome: released, CheckpointOutcome: 1, CheckpointVersion: 7, OutcomeResult: 1},
 			CheckpointOutcomeSaved, "", OutcomeResultRecorded},
-		{&leaseholdv1.ReleaseResult{Outcome: 1, CheckpointOutcome: 2, CheckpointDetail: "why", OutcomeResult: 2},
+		{&leaseholdv1.ReleaseResult{Outcome: released, CheckpointOutcome: 2, CheckpointDetail: "why", OutcomeResult: 2},
 			CheckpointOutcomeNotSaved, "why", OutcomeResultNotRecorded},
-		{&leaseholdv1.ReleaseResult{Outcome: 1, CheckpointOutcome: 3, CheckpointDetail: "why", OutcomeResult: 3},
+		{&leaseholdv1.ReleaseResult{Outcome: released, CheckpointOutcome: 3, CheckpointDetail: "why", OutcomeResult: 3},
 			CheckpointOutcomeUnknown, "why", OutcomeResultUnknown},
 		// Of a newer sidecar.
-		{&leaseholdv1.ReleaseResult{Outcome: 1, CheckpointOutcome: 99, CheckpointDetail: "why", OutcomeResult: 99},
+		{&leaseholdv1.ReleaseResult{Outcome: released, CheckpointOutcome: 99, CheckpointDetail: "why", OutcomeResult: 99},
 			CheckpointOutcomeUnknown, "why", OutcomeResultUnknown},
 		// S37: of an older one, or without an effect.
-		{&leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED},
-			CheckpointOutcomeNotSaved, "older", OutcomeResultNotRecorded},
+		{&leaseholdv1.ReleaseResult{Outcome: released}, CheckpointOutcomeNotSaved, "older", OutcomeResultNotRecorded},
 		{&leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST},
 			CheckpointOutcomeNotSaved, "lost before", OutcomeResultNotRecorded},
 		{&leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_RELEASED},
@@ -288,27 +269,24 @@ func TestS26T8AReleaseTellsWhatBecameOfItsCheckpointAndOfItsOutcome(t *testing.T
 			result.OutcomeResult != told.recorded || result.CheckpointVersion != told.wire.CheckpointVersion {
 			t.Errorf("%+v", result)
 		}
-		err := result.incomplete()
-		if told.checkpoint == CheckpointOutcomeSaved {
+		err, detail := result.incomplete(), ""
+		switch told.checkpoint {
+		case CheckpointOutcomeSaved:
 			if err != nil {
 				t.Error(err)
 			}
 			continue
-		}
-		detail := ""
-		if told.checkpoint == CheckpointOutcomeUnknown {
+		case CheckpointOutcomeUnknown:
 			detail = as[*CheckpointUnknownError](t, err).Detail
-		} else {
+		default:
 			detail = as[*CheckpointNotSavedError](t, err).Detail
 		}
-		if detail != result.CheckpointDetail {
-			t.Error(detail)
-		}
-		if unrecorded := as[*OutcomeNotRecordedError](t, err); unrecorded.Result != told.recorded {
-			t.Error(unrecorded)
+		if unrecorded := as[*OutcomeNotRecordedError](t, err); unrecorded.Result != told.recorded || detail != result.CheckpointDetail {
+			t.Error(unrecorded, detail)
 		}
 	}
-	if result := resultFrom(&leaseholdv1.ReleaseResult{CheckpointOutcome: 1, OutcomeResult: 1}, releasing{}); result.CheckpointOutcome != CheckpointOutcomeNone || result.OutcomeResult != "" {
+	wire := &leaseholdv1.ReleaseResult{CheckpointOutcome: 1, OutcomeResult: 1}
+	if result := resultFrom(wire, releasing{}); result.CheckpointOutcome != CheckpointOutcomeNone || result.OutcomeResult != "" {
 		t.Error("nothing was asked for:", result)
 	}
 }

@@ -8,16 +8,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
-// vector is one story of proto/vectors/client.jsonl; docs/clients.md says what it means.
+// vector is one story of proto/vectors; its README says what it means.
 type vector struct {
 	Vector string
 	Rules  []string
@@ -49,6 +45,7 @@ type deed struct {
 	Priority     uint32
 	Yields       bool
 	Share, Value string
+	Outcome      string
 }
 
 func strict(text []byte, into any) error {
@@ -57,9 +54,9 @@ func strict(text []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-func readVectors(t *testing.T) []vector {
+func readVectors(t *testing.T, name string) []vector {
 	t.Helper()
-	file, err := os.Open("../../proto/vectors/client.jsonl")
+	file, err := os.Open("../../proto/vectors/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,74 +84,21 @@ func readVectors(t *testing.T) []vector {
 }
 
 func TestTheClientDoesWhatTheVectorsSay(t *testing.T) {
-	vectors := readVectors(t)
-	if len(vectors) < 50 {
+	vectors := append(readVectors(t, "client.jsonl"), readVectors(t, "runs.jsonl")...)
+	if len(vectors) < 90 {
 		t.Error("vectors are missing:", len(vectors))
 	}
 	for _, v := range vectors {
 		t.Run(v.Vector, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t, v.Kernel)
+				defer s.leave()
 				for _, next := range v.steps {
 					s.play(next)
 				}
-				s.end()
 			})
 		})
 	}
-}
-
-// stage is a client in a time of its own, and a sidecar that does what a vector says.
-type stage struct {
-	*testing.T
-	sidecar *vectorSidecar
-	client  *Client
-	began   time.Time
-	until   json.RawMessage
-
-	mutex sync.Mutex
-	slept time.Duration
-	held  *Hold
-	told  []string
-	ended []string
-}
-
-// now makes the stage a clock, whose kernel is ours and which begins at base.
-func (s *stage) now() BootInstant {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return BootInstant(bases["ours"] + time.Since(s.began) + s.slept)
-}
-
-func (s *stage) bootID() string { return ours }
-
-// clock is the time of the vector in milliseconds.
-func (s *stage) clock() int64 { return (s.now().SinceBoot() - bases["ours"]).Milliseconds() }
-
-func newStage(t *testing.T, kernel string) *stage {
-	t.Helper()
-	s := &stage{T: t, began: time.Now(), until: json.RawMessage("null")}
-	s.sidecar = &vectorSidecar{kernel: kernel, isValid: func() bool { hold := s.hold(); return hold != nil && hold.Valid() }}
-	dial := func() (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:///vectors", grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithUnaryInterceptor(s.sidecar.unary), grpc.WithStreamInterceptor(s.sidecar.stream))
-	}
-	pool := &pool{dial: dial, silence: silence}
-	pool.general, _ = pool.connect()
-	s.client = newClient(pool, s, defaultReleaseTimeout)
-	return s
-}
-
-func (s *stage) hold() *Hold {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.held
-}
-
-// pass lets the time go to a moment of the vector.
-func (s *stage) pass(to int64) {
-	time.Sleep(time.Duration(to-s.clock()) * time.Millisecond)
-	synctest.Wait()
 }
 
 // play does what a step says, and compares what came of it.
@@ -162,24 +106,26 @@ func (s *stage) play(next step) {
 	s.Helper()
 	s.reach(next.At)
 	if next.Sleep > 0 {
-		s.mutex.Lock()
+		s.own.Lock()
 		s.slept += time.Duration(next.Sleep) * time.Millisecond
-		s.mutex.Unlock()
+		s.own.Unlock()
 	}
 	for name, answer := range next.Answer {
-		s.sidecar.answer(name, answer)
+		s.give(name, answer)
 	}
 	for name, refusal := range next.Refuse {
-		s.sidecar.refuse(name, refusal)
+		s.give(name, refusal.err())
 	}
 	for name, of := range next.Do {
 		go s.do(name, of)
 	}
 	if next.Tell != nil {
-		s.sidecar.tell(s.T, next.On, next.Tell)
+		if err := s.tell(next.On, next.Tell); err != nil {
+			s.Error(err)
+		}
 	}
 	if next.Break != nil {
-		s.sidecar.breakStream(next.On, *next.Break)
+		s.end(next.On, next.Break.err())
 	}
 	synctest.Wait()
 	s.pass(next.At + next.Sleep + next.Within)
@@ -205,11 +151,15 @@ func (s *stage) reach(at int64) {
 
 func (s *stage) compare(next step) {
 	s.Helper()
-	sent, faults := s.sidecar.takeSent()
-	s.mutex.Lock()
+	sent, faults := s.takeSent()
+	s.own.Lock()
 	told, returned := s.told, s.ended
 	s.told, s.ended = nil, nil
-	s.mutex.Unlock()
+	s.own.Unlock()
+	if _, closes := next.Do["close"]; closes {
+		slices.Sort(returned)
+		slices.Sort(next.Returned)
+	}
 	for what, lists := range map[string][2][]string{
 		"sent": {sent, next.Sent}, "told": {told, next.Told}, "returned": {returned, next.Returned}, "wrong": {faults, nil},
 	} {
@@ -232,13 +182,9 @@ func (s *stage) compare(next step) {
 			s.Errorf("at %d max_hold: %d, not %d", next.At, sinceBase(ends), *next.MaxHold)
 		}
 	}
-	if open := s.sidecar.open(); next.Open != nil && !slices.Equal(open, next.Open) {
+	if open := s.alive(); next.Open != nil && !slices.Equal(open, next.Open) {
 		s.Errorf("at %d open: %v, not %v", next.At, open, next.Open)
 	}
-}
-
-func sinceBase(instant BootInstant) int64 {
-	return (instant.SinceBoot() - bases["ours"]).Milliseconds()
 }
 
 // do is what the holder does, and what comes of it.
@@ -251,14 +197,25 @@ func (s *stage) do(name string, of deed) {
 		var hold *Hold
 		spec := LeaseSpec{
 			Key: LockKey{Function: "f"}, Wait: time.Duration(of.Wait) * time.Millisecond, Permits: of.Permits,
-			Priority: of.Priority, Yields: of.Yields, Share: of.Share, OnEvent: s.tell,
+			Priority: of.Priority, Yields: of.Yields, Share: of.Share, OnEvent: s.hear,
 		}
 		if hold, err = s.client.Hold(ctx, spec); err == nil {
 			done = "held"
-			s.mutex.Lock()
-			s.held = hold
-			s.mutex.Unlock()
+			s.has(hold, nil)
 		}
+	case "next_run":
+		var run *Run
+		if run, err = s.runs.Next(ctx); err == nil {
+			done = fmt.Sprint("run ", run.Attempt())
+			s.has(run.hold, run)
+		}
+	case "complete":
+		var completed CompletedRun
+		completed, err = s.run.Complete(ctx, Completion{Outcome: RunOutcome(of.Outcome)})
+		done = string(completed.Result)
+	case "close":
+		s.runs.Close()
+		done = "done"
 	case "release":
 		var result ReleaseResult
 		result, err = s.hold().Release(ctx)
@@ -277,8 +234,8 @@ func (s *stage) do(name string, of deed) {
 	if err != nil {
 		done = nameOfError(err)
 	}
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
+	s.own.Lock()
+	defer s.own.Unlock()
 	s.ended = append(s.ended, name+" "+done)
 }
 
@@ -288,6 +245,8 @@ func nameOfError(err error) string {
 	var release *ReleaseUnconfirmedError
 	var refused *RefusedError
 	switch {
+	case errors.Is(err, ErrClosed):
+		return "closed"
 	case errors.As(err, &busy):
 		return "busy " + string(busy.Busy.Reason)
 	case errors.As(err, &lost):
@@ -298,44 +257,4 @@ func nameOfError(err error) string {
 		return "refused " + string(refused.Reason)
 	}
 	return err.Error()
-}
-
-// end ends all that goes on.
-func (s *stage) end() {
-	if hold := s.hold(); hold != nil {
-		hold.state.lose(clientClosed())
-	}
-	_ = s.client.Close()
-	s.sidecar.end()
-	synctest.Wait()
-}
-
-// tell takes in what the holder is told, but the grant, which the hold itself is.
-func (s *stage) tell(event HoldEvent) {
-	var said string
-	switch event := event.(type) {
-	case Granted:
-		return
-	case Waiting:
-		said = fmt.Sprintf("waiting %d", event.Position)
-	case Renewed:
-		said = "renewed"
-	case AtRisk:
-		said = "at_risk " + string(event.Cause)
-	case Recovered:
-		said = "recovered"
-	case Draining:
-		said = fmt.Sprintf("draining %d", event.TimeLeft.Milliseconds())
-	case Interrupted:
-		said = "interrupted"
-	case Resumed:
-		said = "resumed"
-	case Revoked:
-		said = "revoked by " + event.Notice.By
-	case Lost:
-		said = "lost " + string(event.Loss.Reason)
-	}
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.told = append(s.told, said)
 }

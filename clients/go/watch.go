@@ -65,7 +65,7 @@ func (w *watch[Q, A]) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return gaveUp(ctx)
-		case !comesBack(err) || !w.heard || time.Since(w.broke) > w.pool.silence:
+		case !comesBack(err) || !w.heard || time.Since(w.broke) > silence:
 			return w.failure(ctx, err)
 		}
 		select {

@@ -3,7 +3,9 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -11,166 +13,104 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// impatiently has a client take a stream for dead soon.
-func impatiently(o *options) { o.silence = 200 * time.Millisecond }
-
 func TestAWaiterThatHearsNothingAsksAgainElsewhereForWhatIsLeftOfItsWait(t *testing.T) {
-	seen := &connections{}
-	b := newBench(t, Option(impatiently), seen.option())
-	events := make(chan HoldEvent, 8)
-	answer := b.ask(t.Context(), LeaseSpec{Wait: time.Hour, OnEvent: func(event HoldEvent) { events <- event }})
-	first := b.call()
-	for _, position := range []uint32{2, 2, 1} {
-		first.tell(event("waiting", said{Position: position}))
-	}
-	// A repeated word is told once.
-	if first, second := want[Waiting](t, events), want[Waiting](t, events); first.Position != 2 || second.Position != 1 {
-		t.Error(first, second)
-	}
-	second := b.call()
-	if wait := second.request.GetSpec().GetWait().AsDuration(); wait >= time.Hour || wait < time.Hour-patience {
-		t.Error(wait)
-	}
-	receive(t, "the end of the silent stream", first.over)
-	if made := seen.made.Load(); made < 2 {
-		t.Error("it is asked for over the silent connection")
-	}
-	b.answerAll()
-	second.tell(grantedHere())
-	b.got(answer)
+	staged(t, func(s *stage) {
+		asked := s.asks(s.Context(), LeaseSpec{Wait: time.Hour})
+		for _, position := range []uint32{2, 2, 1} {
+			s.says("waiting", said{Position: position})
+		}
+		// A repeated word is told once.
+		s.wantTold("waiting 2", "waiting 1")
+		s.pass(90_050)
+		s.wantSent("hold wait 3600000", "hold wait 3509950")
+		if s.wantAlive(2); s.on(2).by == s.on(1).by {
+			t.Error("it is asked for over the silent connection")
+		}
+		s.granted(asked)
+	})
+	// A try is an error at once, and so is a wait that is over when no sidecar is back.
+	staged(t, func(s *stage) {
+		asked := s.asks(s.Context(), LeaseSpec{})
+		if refused := as[*RefusedError](t, (<-asked).err); refused.Code != CodeUnavailable || s.clock() != 90_000 {
+			t.Error(refused, s.clock())
+		}
+		asked = s.asks(s.Context(), LeaseSpec{Wait: 500 * time.Millisecond})
+		s.says("waiting", said{Position: 1})
+		s.kill()
+		if as[*UnreachableError](t, (<-asked).err); s.clock() != 90_500 {
+			t.Error(s.clock())
+		}
+	})
 }
 
-func TestATryThatHearsNothingIsAnError(t *testing.T) {
-	b := newBench(t, Option(impatiently))
-	answer := b.ask(t.Context(), LeaseSpec{})
-	b.call()
-	if refused := as[*RefusedError](t, receive(t, "the answer", answer).err); refused.Code != CodeUnavailable {
-		t.Error(refused)
-	}
-}
-
-func TestS14AHolderThatHearsNothingEndsNoTryBeforeOneWasGranted(t *testing.T) {
-	b := newBench(t, Option(impatiently))
-	hold, silent, events := b.held()
-	want[Interrupted](t, events)
-	second, third := b.call(), b.call()
-	if !silent.isOpen() || !second.isOpen() || !hold.Valid() {
-		t.Error("a stream was ended while the hold was valid")
-	}
-	b.answerAll()
-	third.tell(grantedHere())
-	want[Resumed](t, events)
-	receive(t, "the end of the first silent stream", silent.over)
-	receive(t, "the end of the second silent stream", second.over)
-	if !hold.Valid() {
-		t.Error(hold.Loss())
-	}
-}
-
-func TestAWaiterGivesUpWhenItsWaitIsOverAndNoSidecarIsBack(t *testing.T) {
-	b := newBench(t)
-	answer := b.ask(t.Context(), LeaseSpec{Wait: 500 * time.Millisecond})
-	b.call().tell(event("waiting", said{Position: 1}))
-	b.kill()
-	as[*UnreachableError](t, receive(t, "the answer", answer).err)
-}
-
-// watch watches a lock on a goroutine of its own; paths and the error come by the channel.
-func (b *bench) watch(ctx context.Context) <-chan any {
-	told := make(chan any, 8)
-	go func() {
-		for record, err := range b.client.WatchLock(ctx, LockPath("l")) {
+// watches watches a lock; told are the paths, and the error that ended it.
+func (s *stage) watches(ctx context.Context) (told *[]string, over <-chan outcome[any]) {
+	told = &[]string{}
+	return told, later(func() (any, error) {
+		for record, err := range s.client.WatchLock(ctx, LockPath("l")) {
 			if err != nil {
-				told <- err
-				return
+				return nil, err
 			}
-			told <- record.LockPath
+			*told = append(*told, record.LockPath)
 		}
-	}()
-	return told
+		return nil, nil
+	})
 }
 
-func wantTold(t *testing.T, told <-chan any, wanted ...string) {
-	t.Helper()
-	for _, text := range wanted {
-		if got := receive(t, text, told); got != any(text) {
-			t.Errorf("%v, not %s", got, text)
-		}
+func (s *stage) records(paths ...string) {
+	for _, path := range paths {
+		s.on(0).said <- &leaseholdv1.WatchLockResponse{Record: &leaseholdv1.LockRecord{LockPath: path}}
 	}
-}
-
-// wantEnd is that a watch ends with its context.
-func wantEnd(t *testing.T, told <-chan any) {
-	t.Helper()
-	if err, isError := receive(t, "the end", told).(error); !isError || !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-// tellEach tells each further watch these records.
-func (b *bench) tellEach(records ...*leaseholdv1.WatchLockResponse) {
-	watches := b.sidecar.watches
-	go func() {
-		for {
-			select {
-			case call := <-watches:
-				call.tell(records...)
-			case <-b.Context().Done():
-				return
-			}
-		}
-	}()
-}
-
-func record(path string) *leaseholdv1.WatchLockResponse {
-	return &leaseholdv1.WatchLockResponse{Record: &leaseholdv1.LockRecord{LockPath: path}}
+	synctest.Wait()
 }
 
 func TestAWatchTellsNoRecordTwiceAndGoesOnWhereNothingIsHeardOrItsSidecarRestarts(t *testing.T) {
-	b := newBench(t, Option(impatiently))
-	ctx, cancel := context.WithCancel(t.Context())
-	told := b.watch(ctx)
-	first := receive(t, "WatchLock", b.sidecar.watches)
-	first.tell(record("a"), record("a"), record("b"))
-	wantTold(t, told, "a", "b")
-	receive(t, "the end of the silent stream", first.over)
-	b.tellEach(record("b"), record("c"))
-	wantTold(t, told, "c")
-	b.kill()
-	b.start()
-	b.tellEach(record("d"))
-	wantTold(t, told, "d")
-	cancel()
-	wantEnd(t, told)
-}
-
-func TestAWatchWhoseSidecarStaysAwayEndsByAnError(t *testing.T) {
-	b := newBench(t, Option(impatiently))
-	told := b.watch(t.Context())
-	receive(t, "WatchLock", b.sidecar.watches).tell(record("a"))
-	wantTold(t, told, "a")
-	b.kill()
-	err, _ := receive(t, "the end", told).(error)
-	as[*UnreachableError](t, err)
+	staged(t, func(s *stage) {
+		ctx, cancel := context.WithCancel(s.Context())
+		told, over := s.watches(ctx)
+		s.records("a", "a", "b")
+		s.pass(90_050)
+		s.wantAlive(2)
+		s.records("b", "c")
+		s.kill()
+		s.start()
+		s.pass(100_000)
+		s.records("d")
+		if !slices.Equal(*told, []string{"a", "b", "c", "d"}) {
+			t.Error(*told)
+		}
+		cancel()
+		if err := (<-over).err; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		_, over = s.watches(s.Context())
+		s.records("a")
+		s.kill()
+		as[*UnreachableError](t, (<-over).err)
+		if s.clock() < 190_000 {
+			t.Error("it tries on for 90 s:", s.clock())
+		}
+	})
 }
 
 // What a watch of many tells after a break is a row of tests/clients.
 func TestAWatchOfManySendsWhatItIsOf(t *testing.T) {
-	b := newBench(t)
-	for _, wanted := range []*leaseholdv1.WatchLocksRequest{
-		{Under: &leaseholdv1.WatchLocksRequest_Prefix{Prefix: "p"}, Labels: map[string]string{"team": "a"}, Share: "s"},
-		{Under: &leaseholdv1.WatchLocksRequest_HostId{HostId: "h"}},
-	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		told := make(chan any, 1)
-		options := WatchOptions{HostID: wanted.GetHostId(), Prefix: wanted.GetPrefix(), Labels: wanted.GetLabels(), Share: wanted.GetShare()}
-		go func() { told <- lastOf(b.client.WatchLocks(ctx, options)) }()
-		call := receive(t, "WatchLocks", b.sidecar.follows)
-		if !proto.Equal(call.request, wanted) {
-			t.Error(call.request)
+	staged(t, func(s *stage) {
+		for _, wanted := range []*leaseholdv1.WatchLocksRequest{
+			{Under: &leaseholdv1.WatchLocksRequest_Prefix{Prefix: "p"}, Labels: map[string]string{"team": "a"}, Share: "s"},
+			{Under: &leaseholdv1.WatchLocksRequest_HostId{HostId: "h"}},
+		} {
+			ctx, cancel := context.WithCancel(s.Context())
+			options := WatchOptions{HostID: wanted.GetHostId(), Prefix: wanted.GetPrefix(), Labels: wanted.GetLabels(), Share: wanted.GetShare()}
+			over := later(func() (any, error) { return nil, lastOf(s.client.WatchLocks(ctx, options)) })
+			if sent := request[*leaseholdv1.WatchLocksRequest](s); !proto.Equal(sent, wanted) {
+				t.Error(sent)
+			}
+			cancel()
+			if err := (<-over).err; !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			s.wantAlive()
 		}
-		cancel()
-		wantEnd(t, told)
-		receive(t, "the end of the stream", call.over)
-	}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -28,19 +29,21 @@ type said struct {
 	Until, For, Left int64
 	Generation       uint64
 	Token            string
-	FencingToken     uint64 `json:"fencing_token"`
-	MaxHold          *struct {
-		At, After int64
-	} `json:"max_hold"`
-	Position uint32
-	Reason   string
-	Loss     string
-	Outcome  string
-	Cause    string
-	By       string
-	State    string
-	Version  uint64
+	FencingToken     uint64   `json:"fencing_token"`
+	MaxHold          *instant `json:"max_hold"`
+	Deadline         *instant
+	Position         uint32
+	Attempt          uint32
+	Reason, Cause    string
+	Outcome, Result  string
+	Loss, State, By  string
+	Version          uint64
+	// Of a schedule.
+	Understood, Conflict bool
 }
+
+// instant is when, and after how long.
+type instant struct{ At, After int64 }
 
 // refusing is how the sidecar refuses a call, or ends a stream: without a word if there is no code.
 type refusing struct {
@@ -49,6 +52,9 @@ type refusing struct {
 }
 
 func (r refusing) err() error {
+	if r.Code == "" {
+		return nil
+	}
 	var code codes.Code
 	if err := code.UnmarshalJSON([]byte(`"` + r.Code + `"`)); err != nil {
 		panic(err)
@@ -87,11 +93,11 @@ func (s said) validity(kernel string) *leaseholdv1.Validity {
 	return &leaseholdv1.Validity{ValidUntil: reading(kernel, s.Until), ValidFor: span(s.For)}
 }
 
-func (s said) limit(kernel string) *leaseholdv1.Deadline {
-	if s.MaxHold == nil {
+func (m *instant) wire(kernel string) *leaseholdv1.Deadline {
+	if m == nil {
 		return nil
 	}
-	return &leaseholdv1.Deadline{At: reading(kernel, s.MaxHold.At), After: span(s.MaxHold.After)}
+	return &leaseholdv1.Deadline{At: reading(kernel, m.At), After: span(m.After)}
 }
 
 func (s said) result() *leaseholdv1.ReleaseResult { return fillIn(&leaseholdv1.ReleaseResult{}, "", s) }
@@ -102,18 +108,21 @@ func fillIn[M proto.Message](message M, kernel string, of said) M {
 	for i := range into.Descriptor().Fields().Len() {
 		field := into.Descriptor().Fields().Get(i)
 		value := map[protoreflect.Name]any{
-			"validity": of.validity(kernel), "max_hold_ends": of.limit(kernel), "resume_token": of.Token,
+			"validity": of.validity(kernel), "max_hold_ends": of.MaxHold.wire(kernel), "resume_token": of.Token,
 			"fencing_token": of.FencingToken, "generation": of.Generation, "version": of.Version, "position": of.Position,
 			"reason": of.Reason, "loss_reason": of.Loss, "outcome": of.Outcome, "cause": of.Cause, "state": of.State,
-			"broken_by": of.By,
+			"broken_by": of.By, "attempt": of.Attempt, "deadline": of.Deadline.wire(kernel), "conflict": of.Conflict,
+			"time_left": span(of.Left), "result": of.Result,
 		}[field.Name()]
-		switch field.Name() {
-		case "break_note":
+		switch {
+		case field.Name() == "break_note":
 			value = fillIn(&leaseholdv1.BreakNote{}, kernel, said{By: of.By})
-		case "result":
+		case field.Name() == "result" && field.Message() != nil:
 			value = of.result()
-		case "time_left":
-			value = span(of.Left)
+		case field.Name() == "grant":
+			value = granting(kernel, of)
+		case field.Name() == "understood" && of.Understood:
+			value = &leaseholdv1.UnderstoodSchedule{Expression: "30 2 * * *"}
 		}
 		if value == nil || reflect.ValueOf(value).IsZero() {
 			continue
@@ -137,12 +146,22 @@ func says[M proto.Message](message M, kernel, name string, of said) M {
 	into := message.ProtoReflect()
 	field := into.Descriptor().Fields().ByName(protoreflect.Name(name))
 	word := into.NewField(field).Message().Interface()
-	if grant, isGrant := word.(*leaseholdv1.Grant); isGrant {
-		grant.LeaseId, grant.LockPath, grant.ResumeToken = "lease-1", "locks/p/h/f/s/FUNCTION", "resume-1"
-		grant.FencingToken, grant.Generation = 65_536, 1
+	switch word := word.(type) {
+	case *leaseholdv1.Grant:
+		proto.Merge(word, granting(kernel, of))
+	case *leaseholdv1.Run:
+		word.RunId, word.ScheduledAt = "run-1", &timestamppb.Timestamp{Seconds: 1_800}
+	case *leaseholdv1.Recorded:
+		word.RunId = "run-1"
 	}
 	into.Set(field, protoreflect.ValueOfMessage(fillIn(word, kernel, of).ProtoReflect()))
 	return message
+}
+
+func granting(kernel string, of said) *leaseholdv1.Grant {
+	return fillIn(&leaseholdv1.Grant{
+		LeaseId: "lease-1", LockPath: "locks/p/h/f/s/FUNCTION", ResumeToken: "resume-1", FencingToken: 65_536, Generation: 1,
+	}, kernel, of)
 }
 
 // answerOf is an answer to a call.
@@ -159,6 +178,8 @@ func answerOf(kernel, name string, of said) proto.Message {
 		return fillIn(&leaseholdv1.ExtendLeaseResponse{}, kernel, of)
 	case "save_checkpoint":
 		return fillIn(&leaseholdv1.SaveCheckpointResponse{}, kernel, of)
+	case "complete_run":
+		return fillIn(&leaseholdv1.CompleteRunResponse{}, kernel, of)
 	}
 	panic("no answer " + name)
 }
