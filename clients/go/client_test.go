@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,64 +15,60 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-func TestEachCallSendsWhatItSaysAndFailsWithTheSidecarsError(t *testing.T) {
-	staged(t, func(s *stage) {
-		key, path := LockKey{Function: "f"}, LockPath("p")
-		wireKey, wirePath := key.selector(), path.selector()
-		revision, token := uint64(3), uint64(9)
-		ctx, c := s.Context(), s.client
-		s.answers = map[string]any{"": status.Error(codes.Unimplemented, "")}
-		for i, call := range []struct {
-			request proto.Message
-			err     error
-		}{
-			{&leaseholdv1.ReleaseLeaseRequest{LeaseId: "l", Checkpoint: []byte("v")}, errOf(c.Release(ctx, "l", WithCheckpoint([]byte("v"))))},
-			{&leaseholdv1.ExtendLeaseRequest{LeaseId: "l", MaxHold: wireDuration(time.Hour)}, errOf(c.Extend(ctx, "l", time.Hour))},
-			{&leaseholdv1.ReportProgressRequest{LeaseId: "l"}, errOf(c.ReportProgress(ctx, "l"))},
-			{&leaseholdv1.GetHoldRequest{LeaseId: "l"}, errOf(c.GetHold(ctx, "l"))},
-			{&leaseholdv1.SaveCheckpointRequest{LeaseId: "l", Value: []byte("v")}, errOf(c.SaveCheckpoint(ctx, "l", []byte("v")))},
-			{&leaseholdv1.GetLockRequest{Lock: wirePath, WithCheckpoint: true}, errOf(c.GetCheckpoint(ctx, path))},
-			{&leaseholdv1.GetLockRequest{Lock: wireKey}, errOf(c.GetLock(ctx, key))},
-			{&leaseholdv1.CheckTokenRequest{Lock: wireKey, FencingToken: 7}, errOf(c.CheckToken(ctx, key, 7))},
-			{&leaseholdv1.BreakLockRequest{
-				Lock: wireKey, Reason: "r", BrokenBy: "me", Mode: leaseholdv1.BreakMode_BREAK_MODE_NOW, FencingToken: &token,
-			}, errOf(c.BreakLock(ctx, key, BreakOptions{Reason: "r", By: "me", Now: true, FencingToken: token}))},
-			{&leaseholdv1.ResolvePathRequest{Key: key.wire()}, errOf(c.ResolvePath(ctx, key))},
-			{&leaseholdv1.GetServerInfoRequest{}, errOf(c.GetServerInfo(ctx))},
-			{&leaseholdv1.ListLocksRequest{
-				Under: &leaseholdv1.ListLocksRequest_HostId{HostId: "h"}, Labels: map[string]string{"team": "a"}, Share: "s", PageSize: 9,
-				States: []leaseholdv1.LockState{leaseholdv1.LockState_LOCK_STATE_BREAKING},
-			}, lastOf(c.ListLocks(ctx, ListOptions{
-				HostID: "h", Labels: map[string]string{"team": "a"}, Share: "s", PageSize: 9, States: []LockState{LockStateBreaking},
-			}))},
-			{&leaseholdv1.GetScheduleRequest{Lock: wireKey}, errOf(c.GetSchedule(ctx, key))},
-			{&leaseholdv1.PauseScheduleRequest{Lock: wireKey}, errOf(c.PauseSchedule(ctx, key))},
-			{&leaseholdv1.ResumeScheduleRequest{Lock: wirePath}, errOf(c.ResumeSchedule(ctx, path))},
-			{&leaseholdv1.TriggerScheduleRequest{Lock: wireKey, RequestId: "x"}, errOf(c.TriggerSchedule(ctx, key, "x"))},
-			{&leaseholdv1.RemoveScheduleRequest{Lock: wireKey, Reason: "r", Force: true}, errOf(c.RemoveSchedule(ctx, key, "r", true))},
-			{&leaseholdv1.ResetScheduleRequest{
-				Lock: wireKey, Reason: "r", Revision: &revision, Watermark: &timestamppb.Timestamp{Seconds: 500},
-			}, errOf(c.ResetSchedule(ctx, key, ScheduleReset{Reason: "r", Watermark: time.Unix(500, 0), Revision: &revision}))},
-			{&leaseholdv1.ListSchedulesRequest{Under: &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: "p"}, PageSize: 9}, lastOf(c.ListSchedules(ctx, ListSchedulesOptions{Prefix: "p", PageSize: 9}))},
-			{&leaseholdv1.PreviewScheduleRequest{
-				Spec: &leaseholdv1.ScheduleSpec{Timetable: &leaseholdv1.ScheduleSpec_Cron{Cron: "@daily"}}, Count: 2, Key: key.wire(),
-				After: &timestamppb.Timestamp{Seconds: 1_000}, Needs: 1,
-			}, errOf(c.PreviewSchedule(ctx, ScheduleSpec{Key: key, Cron: "@daily"}, time.Unix(1_000, 0), 2))},
-			{&leaseholdv1.CompleteRunRequest{RunId: "r", Outcome: leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED, Detail: "d"},
-				errOf(c.CompleteRun(ctx, "r", Completion{Outcome: RunOutcomeFailed, Detail: "d"}))},
-		} {
-			if code := status.Code(as[*RefusedError](t, call.err)); code != codes.Unimplemented {
-				t.Error(call.err)
-			}
-			if sent := s.requests[i].Message; !proto.Equal(sent, call.request) {
-				t.Errorf("%T: %v, not %v", sent, sent, call.request)
-			}
-			isOfSchedules := strings.Contains(string(call.request.ProtoReflect().Descriptor().Name()), "Schedule")
-			if says := strings.Contains(call.err.Error(), "does not know schedules"); isOfSchedules && !says {
-				t.Error("S37:", call.err)
-			}
+func (stories) EachCallSendsWhatItSaysAndFailsWithTheSidecarsError(s *stage) {
+	key, path := LockKey{Function: "f"}, LockPath("p")
+	wireKey, wirePath := key.selector(), path.selector()
+	revision, token := uint64(3), uint64(9)
+	ctx, c := s.Context(), s.client
+	s.answers = map[string]any{"": status.Error(codes.Unimplemented, "")}
+	for i, call := range []struct {
+		request proto.Message
+		err     error
+	}{
+		{&leaseholdv1.ReleaseLeaseRequest{LeaseId: "l", Checkpoint: []byte("v")}, errOf(c.Release(ctx, "l", WithCheckpoint([]byte("v"))))},
+		{&leaseholdv1.ExtendLeaseRequest{LeaseId: "l", MaxHold: wireDuration(time.Hour)}, errOf(c.Extend(ctx, "l", time.Hour))},
+		{&leaseholdv1.ReportProgressRequest{LeaseId: "l"}, errOf(c.ReportProgress(ctx, "l"))},
+		{&leaseholdv1.GetHoldRequest{LeaseId: "l"}, errOf(c.GetHold(ctx, "l"))},
+		{&leaseholdv1.SaveCheckpointRequest{LeaseId: "l", Value: []byte("v")}, errOf(c.SaveCheckpoint(ctx, "l", []byte("v")))},
+		{&leaseholdv1.GetLockRequest{Lock: wirePath, WithCheckpoint: true}, errOf(c.GetCheckpoint(ctx, path))},
+		{&leaseholdv1.GetLockRequest{Lock: wireKey}, errOf(c.GetLock(ctx, key))},
+		{&leaseholdv1.CheckTokenRequest{Lock: wireKey, FencingToken: 7}, errOf(c.CheckToken(ctx, key, 7))},
+		{&leaseholdv1.BreakLockRequest{
+			Lock: wireKey, Reason: "r", BrokenBy: "me", Mode: leaseholdv1.BreakMode_BREAK_MODE_NOW, FencingToken: &token,
+		}, errOf(c.BreakLock(ctx, key, BreakOptions{Reason: "r", By: "me", Now: true, FencingToken: token}))},
+		{&leaseholdv1.ResolvePathRequest{Key: key.wire()}, errOf(c.ResolvePath(ctx, key))},
+		{&leaseholdv1.GetServerInfoRequest{}, errOf(c.GetServerInfo(ctx))},
+		{&leaseholdv1.ListLocksRequest{
+			Under: &leaseholdv1.ListLocksRequest_HostId{HostId: "h"}, Labels: map[string]string{"team": "a"}, Share: "s", PageSize: 9,
+			States: []leaseholdv1.LockState{leaseholdv1.LockState_LOCK_STATE_BREAKING},
+		}, lastOf(c.ListLocks(ctx, ListOptions{
+			HostID: "h", Labels: map[string]string{"team": "a"}, Share: "s", PageSize: 9, States: []LockState{LockStateBreaking},
+		}))},
+		{&leaseholdv1.GetScheduleRequest{Lock: wireKey}, errOf(c.GetSchedule(ctx, key))},
+		{&leaseholdv1.PauseScheduleRequest{Lock: wireKey}, errOf(c.PauseSchedule(ctx, key))},
+		{&leaseholdv1.ResumeScheduleRequest{Lock: wirePath}, errOf(c.ResumeSchedule(ctx, path))},
+		{&leaseholdv1.TriggerScheduleRequest{Lock: wireKey, RequestId: "x"}, errOf(c.TriggerSchedule(ctx, key, "x"))},
+		{&leaseholdv1.RemoveScheduleRequest{Lock: wireKey, Reason: "r", Force: true}, errOf(c.RemoveSchedule(ctx, key, "r", true))},
+		{&leaseholdv1.ResetScheduleRequest{
+			Lock: wireKey, Reason: "r", Revision: &revision, Watermark: &timestamppb.Timestamp{Seconds: 500},
+		}, errOf(c.ResetSchedule(ctx, key, ScheduleReset{Reason: "r", Watermark: time.Unix(500, 0), Revision: &revision}))},
+		{&leaseholdv1.ListSchedulesRequest{Under: &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: "p"}, PageSize: 9}, lastOf(c.ListSchedules(ctx, ListSchedulesOptions{Prefix: "p", PageSize: 9}))},
+		{&leaseholdv1.PreviewScheduleRequest{
+			Spec: &leaseholdv1.ScheduleSpec{Timetable: &leaseholdv1.ScheduleSpec_Cron{Cron: "@daily"}}, Count: 2, Key: key.wire(),
+			After: &timestamppb.Timestamp{Seconds: 1_000}, Needs: 1,
+		}, errOf(c.PreviewSchedule(ctx, ScheduleSpec{Key: key, Cron: "@daily"}, time.Unix(1_000, 0), 2))},
+		{&leaseholdv1.CompleteRunRequest{RunId: "r", Outcome: leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED, Detail: "d"},
+			errOf(c.CompleteRun(ctx, "r", Completion{Outcome: RunOutcomeFailed, Detail: "d"}))},
+	} {
+		code := status.Code(as[*RefusedError](s, call.err))
+		want(s, code == codes.Unimplemented, call.err)
+		if sent := s.requests[i].Message; !proto.Equal(sent, call.request) {
+			s.Errorf("%T: %v, not %v", sent, sent, call.request)
 		}
-	})
+		isOfSchedules := strings.Contains(string(call.request.ProtoReflect().Descriptor().Name()), "Schedule")
+		says := strings.Contains(call.err.Error(), "does not know schedules")
+		want(s, !isOfSchedules || says, "S37:", call.err)
+	}
 }
 
 // lastOf is the error of a listing, if it ends with one.
@@ -84,146 +79,121 @@ func lastOf[R any](records func(func(R, error) bool)) (last error) {
 	return last
 }
 
-func TestAListingGoesThroughAllPages(t *testing.T) {
-	staged(t, func(s *stage) {
-		s.always("ListLocks", func(request any) any {
-			if request.(*leaseholdv1.ListLocksRequest).GetPageToken() != "" {
-				return &leaseholdv1.ListLocksResponse{Records: []*leaseholdv1.LockRecord{{LockPath: "c"}}}
-			}
-			records := []*leaseholdv1.LockRecord{{LockPath: "a"}, {LockPath: "b"}}
-			return &leaseholdv1.ListLocksResponse{Records: records, NextPageToken: "2"}
-		})
-		s.always("ListSchedules", func(request any) any {
-			if request.(*leaseholdv1.ListSchedulesRequest).GetPageToken() != "" {
-				return &leaseholdv1.ListSchedulesResponse{Schedules: []*leaseholdv1.Schedule{{LockPath: "e"}}}
-			}
-			return &leaseholdv1.ListSchedulesResponse{Schedules: []*leaseholdv1.Schedule{{LockPath: "d"}}, NextPageToken: "2"}
-		})
-		ctx, c := s.Context(), s.client
-		var paths []string
-		for record, err := range c.ListLocks(ctx, ListOptions{Prefix: "p"}) {
-			if paths = append(paths, record.LockPath); err != nil {
-				t.Fatal(err)
-			}
+func (stories) AListingGoesThroughAllPages(s *stage) {
+	s.always("ListLocks", func(request any) any {
+		if request.(*leaseholdv1.ListLocksRequest).GetPageToken() != "" {
+			return &leaseholdv1.ListLocksResponse{Records: []*leaseholdv1.LockRecord{{LockPath: "c"}}}
 		}
-		for schedule, err := range c.ListSchedules(ctx, ListSchedulesOptions{HostID: "h"}) {
-			if paths = append(paths, schedule.LockPath); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !slices.Equal(paths, []string{"a", "b", "c", "d", "e"}) {
-			t.Error(paths)
-		}
-		for range c.ListLocks(ctx, ListOptions{}) {
-			break
-		}
-		for range c.ListSchedules(ctx, ListSchedulesOptions{}) {
-			break
-		}
-		s.wantSent("ListLocks", "ListLocks", "ListSchedules", "ListSchedules", "ListLocks", "ListSchedules")
-		for wanted, err := range map[string]error{
-			"not by both":              lastOf(c.ListLocks(ctx, ListOptions{HostID: "h", Prefix: "p"})),
-			"by prefix, not by both":   lastOf(c.ListSchedules(ctx, ListSchedulesOptions{HostID: "h", Prefix: "p"})),
-			`"held" is not the state`:  lastOf(c.ListLocks(ctx, ListOptions{States: []LockState{"held"}})),
-			"watched by host id or by": lastOf(c.WatchLocks(ctx, WatchOptions{HostID: "h", Prefix: "p"})),
-		} {
-			if err == nil || !strings.Contains(err.Error(), wanted) {
-				t.Error(wanted, err)
-			}
-		}
+		records := []*leaseholdv1.LockRecord{{LockPath: "a"}, {LockPath: "b"}}
+		return &leaseholdv1.ListLocksResponse{Records: records, NextPageToken: "2"}
 	})
+	s.always("ListSchedules", func(request any) any {
+		if request.(*leaseholdv1.ListSchedulesRequest).GetPageToken() != "" {
+			return &leaseholdv1.ListSchedulesResponse{Schedules: []*leaseholdv1.Schedule{{LockPath: "e"}}}
+		}
+		return &leaseholdv1.ListSchedulesResponse{Schedules: []*leaseholdv1.Schedule{{LockPath: "d"}}, NextPageToken: "2"}
+	})
+	ctx, c := s.Context(), s.client
+	var paths []string
+	for record, err := range c.ListLocks(ctx, ListOptions{Prefix: "p"}) {
+		if paths = append(paths, record.LockPath); err != nil {
+			s.Fatal(err)
+		}
+	}
+	for schedule, err := range c.ListSchedules(ctx, ListSchedulesOptions{HostID: "h"}) {
+		if paths = append(paths, schedule.LockPath); err != nil {
+			s.Fatal(err)
+		}
+	}
+	want(s, slices.Equal(paths, []string{"a", "b", "c", "d", "e"}), paths)
+	for range c.ListLocks(ctx, ListOptions{}) {
+		break
+	}
+	for range c.ListSchedules(ctx, ListSchedulesOptions{}) {
+		break
+	}
+	s.wantSent("ListLocks", "ListLocks", "ListSchedules", "ListSchedules", "ListLocks", "ListSchedules")
+	for wanted, err := range map[string]error{
+		"not by both":              lastOf(c.ListLocks(ctx, ListOptions{HostID: "h", Prefix: "p"})),
+		"by prefix, not by both":   lastOf(c.ListSchedules(ctx, ListSchedulesOptions{HostID: "h", Prefix: "p"})),
+		`"held" is not the state`:  lastOf(c.ListLocks(ctx, ListOptions{States: []LockState{"held"}})),
+		"watched by host id or by": lastOf(c.WatchLocks(ctx, WatchOptions{HostID: "h", Prefix: "p"})),
+	} {
+		want(s, err != nil && strings.Contains(err.Error(), wanted), wanted, err)
+	}
 }
 
-func TestAnAnswerWithoutWhatItIsAboutIsAnError(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold, ctx, c := s.holds(), s.Context(), s.client
-		for name, answer := range map[string]any{
-			"AcquireLease": &leaseholdv1.AcquireLeaseResponse{}, "release": &leaseholdv1.ReleaseLeaseResponse{},
-			"report_progress": said{}, "get_hold": said{}, "extend_lease": said{},
-			"GetLock": &leaseholdv1.GetLockResponse{}, "GetSchedule": &leaseholdv1.GetScheduleResponse{},
-		} {
-			s.always(name, answer)
-		}
-		failures := []error{
-			errOf(c.Acquire(ctx, LeaseSpec{})), errOf(c.Release(ctx, "l")), errOf(c.ReportProgress(ctx, "l")), errOf(hold.Info(ctx)),
-			errOf(c.GetLock(ctx, LockPath("p"))), errOf(c.GetSchedule(ctx, LockPath("p"))), hold.Extend(ctx, time.Hour),
-		}
-		for _, over := range []*leaseholdv1.AcquireLeaseResponse{
-			{Outcome: &leaseholdv1.AcquireLeaseResponse_AlreadyDone{AlreadyDone: &leaseholdv1.AlreadyDone{}}},
-			{Outcome: &leaseholdv1.AcquireLeaseResponse_Skipped{Skipped: &leaseholdv1.Skipped{}}},
-		} {
-			s.always("AcquireLease", over)
-			failures = append(failures, errOf(c.Acquire(ctx, LeaseSpec{})))
-		}
-		for _, err := range failures {
-			as[*ProtocolError](t, err)
-		}
-	})
+func (stories) AnAnswerWithoutWhatItIsAboutIsAnError(s *stage) {
+	hold, ctx, c := s.holds(), s.Context(), s.client
+	for name, answer := range map[string]any{
+		"AcquireLease": &leaseholdv1.AcquireLeaseResponse{}, "release": &leaseholdv1.ReleaseLeaseResponse{},
+		"report_progress": said{}, "get_hold": said{}, "extend_lease": said{},
+		"GetLock": &leaseholdv1.GetLockResponse{}, "GetSchedule": &leaseholdv1.GetScheduleResponse{},
+	} {
+		s.always(name, answer)
+	}
+	failures := []error{
+		errOf(c.Acquire(ctx, LeaseSpec{})), errOf(c.Release(ctx, "l")), errOf(c.ReportProgress(ctx, "l")), errOf(hold.Info(ctx)),
+		errOf(c.GetLock(ctx, LockPath("p"))), errOf(c.GetSchedule(ctx, LockPath("p"))), hold.Extend(ctx, time.Hour),
+	}
+	for _, over := range []*leaseholdv1.AcquireLeaseResponse{
+		{Outcome: &leaseholdv1.AcquireLeaseResponse_AlreadyDone{AlreadyDone: &leaseholdv1.AlreadyDone{}}},
+		{Outcome: &leaseholdv1.AcquireLeaseResponse_Skipped{Skipped: &leaseholdv1.Skipped{}}},
+	} {
+		s.always("AcquireLease", over)
+		failures = append(failures, errOf(c.Acquire(ctx, LeaseSpec{})))
+	}
+	for _, err := range failures {
+		as[*ProtocolError](s, err)
+	}
 }
 
-func TestAHoldAsksForWhatTheSidecarKnowsOfItAndTheValidityCounts(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold := s.holds()
-		s.always("get_hold", said{Until: 60_000, For: 60_000, MaxHold: &instant{300_000, 300_000}})
-		info, err := hold.Info(s.Context())
-		ends, isLimited := hold.MaxHoldEnds()
-		if err != nil || info.State != HoldStateHeld || hold.Remaining() != 60*time.Second || !isLimited || sinceBase(ends) != 300_000 {
-			t.Error(info, err, ends)
-		}
-		s.always("get_hold", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
-		_, err = hold.Info(s.Context())
-		if as[*RefusedError](t, err); s.wantLoss(hold, LossReasonTaken) == nil {
-			t.Error(err)
-		}
-	})
+func (stories) AHoldAsksForWhatTheSidecarKnowsOfItAndTheValidityCounts(s *stage) {
+	hold := s.holds()
+	s.always("get_hold", said{Until: 60_000, For: 60_000, MaxHold: &instant{300_000, 300_000}})
+	info, err := hold.Info(s.Context())
+	ends, isLimited := hold.MaxHoldEnds()
+	want(s, err == nil && info.State == HoldStateHeld && hold.Remaining() == 60*time.Second && isLimited && sinceBase(ends) == 300_000, info, err, ends)
+	s.always("get_hold", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
+	_, err = hold.Info(s.Context())
+	as[*RefusedError](s, err)
+	want(s, s.wantLoss(hold, LossReasonTaken) != nil, err)
 }
 
-func TestAcquireWithoutEndRepeatsTheLongestWaitThatTheSidecarTells(t *testing.T) {
-	staged(t, func(s *stage) {
-		s.always("GetServerInfo", &leaseholdv1.GetServerInfoResponse{
-			Limits: &leaseholdv1.ServerLimits{Wait: wireDuration(6 * time.Hour)},
-		})
-		granted, waits := s.answers["AcquireLease"], []time.Duration{}
-		s.always("AcquireLease", func(request any) any {
-			spec := request.(*leaseholdv1.AcquireLeaseRequest).GetSpec()
-			if spec.GetWaitWithoutEnd() {
-				t.Error(spec)
-			}
-			if waits = append(waits, spec.GetWait().AsDuration()); len(waits) < 3 {
-				return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Busy{}}
-			}
-			return granted.(func(any) any)(nil)
-		})
-		_, err := s.client.Acquire(s.Context(), LeaseSpec{Wait: Forever})
-		if !slices.Equal(waits, []time.Duration{6 * time.Hour, 6 * time.Hour, 6 * time.Hour}) || err != nil {
-			t.Error(waits, err)
-		}
+func (stories) AcquireWithoutEndRepeatsTheLongestWaitThatTheSidecarTells(s *stage) {
+	s.always("GetServerInfo", &leaseholdv1.GetServerInfoResponse{
+		Limits: &leaseholdv1.ServerLimits{Wait: wireDuration(6 * time.Hour)},
 	})
+	granted, waits := s.answers["AcquireLease"], []time.Duration{}
+	s.always("AcquireLease", func(request any) any {
+		spec := request.(*leaseholdv1.AcquireLeaseRequest).GetSpec()
+		want(s, !spec.GetWaitWithoutEnd(), spec)
+		if waits = append(waits, spec.GetWait().AsDuration()); len(waits) < 3 {
+			return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Busy{}}
+		}
+		return granted.(func(any) any)(nil)
+	})
+	_, err := s.client.Acquire(s.Context(), LeaseSpec{Wait: Forever})
+	want(s, slices.Equal(waits, []time.Duration{6 * time.Hour, 6 * time.Hour, 6 * time.Hour}) && err == nil, waits, err)
 }
 
-func TestS37ACallTriesOnWhereItIsWhileItsWaitLasts(t *testing.T) {
-	staged(t, func(s *stage) {
-		granted, refusals := s.answers["AcquireLease"], 0
-		s.always("AcquireLease", func(any) any {
-			if refusals++; refusals <= 3 {
-				return tooOldFor2
-			}
-			return granted.(func(any) any)(nil)
-		})
-		_, err := s.client.Acquire(s.Context(), LeaseSpec{})
-		if refused := as[*RefusedError](t, err); refused.Reason != ReasonUnsupported {
-			t.Error(err)
+func (stories) S37ACallTriesOnWhereItIsWhileItsWaitLasts(s *stage) {
+	granted, refusals := s.answers["AcquireLease"], 0
+	s.always("AcquireLease", func(any) any {
+		if refusals++; refusals <= 3 {
+			return tooOldFor2
 		}
-		ctx, cancel := context.WithCancel(s.Context())
-		cancel()
-		if _, err := s.client.Acquire(ctx, LeaseSpec{Wait: time.Minute}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		if _, err := s.client.Acquire(s.Context(), LeaseSpec{Wait: time.Minute}); err != nil || refusals != 4 {
-			t.Error(err, refusals)
-		}
-		if _, err := s.client.Release(s.Context(), "lease-1"); err != nil || s.made.Load() != 1 {
-			t.Error(err, s.made.Load())
-		}
+		return granted.(func(any) any)(nil)
 	})
+	_, err := s.client.Acquire(s.Context(), LeaseSpec{})
+	refused := as[*RefusedError](s, err)
+	want(s, refused.Reason == ReasonUnsupported, err)
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	_, err = s.client.Acquire(ctx, LeaseSpec{Wait: time.Minute})
+	want(s, errors.Is(err, context.Canceled), err)
+	_, err = s.client.Acquire(s.Context(), LeaseSpec{Wait: time.Minute})
+	want(s, err == nil && refusals == 4, err, refusals)
+	_, err = s.client.Release(s.Context(), "lease-1")
+	want(s, err == nil && s.made.Load() == 1, err, s.made.Load())
 }

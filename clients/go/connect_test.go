@@ -38,9 +38,8 @@ func TestInvalidEndpointsAreRefusedWithWhatWouldBeValid(t *testing.T) {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 	}
-	if _, err := Connect(t.Context(), WithEndpoint("127.0.0.1:1")); !strings.Contains(err.Error(), "http://host:port") {
-		t.Error(err)
-	}
+	_, err := Connect(t.Context(), WithEndpoint("127.0.0.1:1"))
+	want(t, strings.Contains(err.Error(), "http://host:port"), err)
 }
 
 func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
@@ -56,9 +55,8 @@ func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
 		if !errors.As(err, &unreachable) {
 			t.Fatal(err)
 		}
-		if text := err.Error(); !strings.Contains(text, endpoint) || !strings.Contains(text, "leasehold serve") {
-			t.Error(text)
-		}
+		text := err.Error()
+		want(t, strings.Contains(text, endpoint) && strings.Contains(text, "leasehold serve"), text)
 	}
 }
 
@@ -87,18 +85,16 @@ func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
 			s.pass(12_000)
 			// What was waited for the sidecar counts, too.
 			spec := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec()
-			if left := spec.GetWait().AsDuration(); wait != Forever && (left < 3_588*time.Second || left > 3_590*time.Second) {
-				t.Error(spec)
-			}
+			left := spec.GetWait().AsDuration()
+			want(t, wait == Forever || left >= 3_588*time.Second && left <= 3_590*time.Second, spec)
 			s.granted(asked)
 			s.kill()
 			s.always("GetServerInfo", &leaseholdv1.GetServerInfoResponse{})
 			acquired := acquire(s, LeaseSpec{Wait: wait})
 			s.pass(20_000)
 			s.start()
-			if got := <-acquired; got.err != nil || got.value != "lease-1" {
-				t.Error(got)
-			}
+			got := <-acquired
+			want(t, got.err == nil && got.value == "lease-1", got)
 		})
 	}
 }
@@ -117,9 +113,7 @@ func TestTLSOptionsMustFitTheEndpoint(t *testing.T) {
 
 func TestS20ATokenThatCannotBeSentIsNotShown(t *testing.T) {
 	_, err := Connect(t.Context(), WithEndpoint("http://127.0.0.1:1"), WithBearerToken("se\ncret"))
-	if err == nil || !strings.Contains(err.Error(), "bearer token") || strings.Contains(err.Error(), "cret") {
-		t.Error(err)
-	}
+	want(t, err != nil && strings.Contains(err.Error(), "bearer token") && !(strings.Contains(err.Error(), "cret")), err)
 }
 
 func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
@@ -133,9 +127,7 @@ func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 			for _, err := range []error{
 				errOf(s.client.Hold(ctx, LeaseSpec{Wait: wait})), errOf(s.client.Acquire(ctx, LeaseSpec{Wait: wait})),
 			} {
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Error(err)
-				}
+				want(t, errors.Is(err, context.DeadlineExceeded), err)
 			}
 			cancel()
 		}
@@ -167,12 +159,10 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 		certificate, key := authority.issue(t, "client")
 		ours := WithClientCertificate(certificate, key)
 		err = first(WithCA(authority.pem), ours, WithBearerToken(" secret\n"))
-		if refused := as[*RefusedError](t, err); refused.Code != CodeResourceExhausted {
-			t.Error(err)
-		}
-		if token := s.requests[0].head.Get("authorization"); !slices.Equal(token, []string{"Bearer secret"}) {
-			t.Error(token)
-		}
+		refused := as[*RefusedError](t, err)
+		want(t, refused.Code == CodeResourceExhausted, err)
+		token := s.requests[0].head.Get("authorization")
+		want(t, slices.Equal(token, []string{"Bearer secret"}), token)
 		strange, strangeKey := strangers.issue(t, "client")
 		source := WithTLSSource(func(context.Context) (TLS, error) {
 			return TLS{CA: authority.pem, Certificate: strange, Key: strangeKey}, nil
@@ -209,9 +199,7 @@ func TestTheNextConnectionHasTheNewestCertificates(t *testing.T) {
 		_ = theirs.Close()
 		_, _, err = credentials.ClientHandshake(t.Context(), "localhost", ours)
 	}
-	if asked.Load() != 3 || !strings.Contains(err.Error(), "its certificates cannot be loaded: no such file") {
-		t.Error(asked.Load(), err)
-	}
+	want(t, asked.Load() == 3 && strings.Contains(err.Error(), "its certificates cannot be loaded: no such file"), asked.Load(), err)
 }
 
 // authority issues certificates for a test.

@@ -20,75 +20,61 @@ import (
 
 var errWork = errors.New("the work failed")
 
-func TestAHoldTellsItsGrantAndNoSecrets(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold := s.holds()
-		key := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetKey()
-		if key.GetFunction() != "f" || key.GetScope() != "s" || hold.FencingToken() != 65_536 || hold.LeaseID() != "lease-1" ||
-			hold.LockPath() != "locks/p/h/f/s/FUNCTION" || hold.Remaining() != 58*time.Second {
-			t.Error(key, hold)
+func (stories) AHoldTellsItsGrantAndNoSecrets(s *stage) {
+	hold := s.holds()
+	key := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetKey()
+	want(s, key.GetFunction() == "f" && key.GetScope() == "s" && hold.FencingToken() == 65_536 && hold.LeaseID() == "lease-1" && hold.LockPath() == "locks/p/h/f/s/FUNCTION" &&
+		hold.Remaining() == 58*time.Second,
+		key, hold)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		if shown := fmt.Sprintf(format, hold); strings.Contains(shown, "lease-1") || strings.Contains(shown, "resume-1") {
+			s.Errorf("S20: %s shows %s", format, shown)
 		}
-		for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-			if shown := fmt.Sprintf(format, hold); strings.Contains(shown, "lease-1") || strings.Contains(shown, "resume-1") {
-				t.Errorf("S20: %s shows %s", format, shown)
-			}
-		}
-		isNil := func(err error) bool { return err == nil }
-		if !isNil(hold.Loss()) {
-			t.Errorf("%T is an error that is not nil", hold.Loss())
-		}
-	})
+	}
+	isNil := func(err error) bool { return err == nil }
+	if !isNil(hold.Loss()) {
+		s.Errorf("%T is an error that is not nil", hold.Loss())
+	}
 }
 
-func TestACallerThatGivesUpLeavesTheQueue(t *testing.T) {
-	staged(t, func(s *stage) {
-		ctx, cancel := context.WithCancelCause(s.Context())
-		asked := s.asks(ctx, LeaseSpec{})
-		s.says("waiting", said{Position: 1})
-		cancel(errWork)
-		if err := (<-asked).err; !errors.Is(err, context.Canceled) || !errors.Is(err, errWork) {
-			t.Error(err)
-		}
-		s.wantAlive()
-	})
+func (stories) ACallerThatGivesUpLeavesTheQueue(s *stage) {
+	ctx, cancel := context.WithCancelCause(s.Context())
+	asked := s.asks(ctx, LeaseSpec{})
+	s.says("waiting", said{Position: 1})
+	cancel(errWork)
+	err := (<-asked).err
+	want(s, errors.Is(err, context.Canceled) && errors.Is(err, errWork), err)
+	s.wantAlive()
 }
 
-func TestS14ACancelledCallerStillHoldsUntilItReleases(t *testing.T) {
-	staged(t, func(s *stage) {
-		ctx, cancel := context.WithTimeout(s.Context(), time.Hour)
-		hold := s.granted(s.asks(ctx, LeaseSpec{}))
-		cancel()
-		<-hold.Context().Done()
-		if s.wantAlive(1); !hold.Valid() || hold.Loss() != nil {
-			t.Error("the hold was given up")
-		}
-		s.releases(hold)
-		s.wantAlive()
-		s.wantSent("hold", "release 1")
-	})
+func (stories) S14ACancelledCallerStillHoldsUntilItReleases(s *stage) {
+	ctx, cancel := context.WithTimeout(s.Context(), time.Hour)
+	hold := s.granted(s.asks(ctx, LeaseSpec{}))
+	cancel()
+	<-hold.Context().Done()
+	s.wantAlive(1)
+	want(s, hold.Valid() && hold.Loss() == nil, "the hold was given up")
+	s.releases(hold)
+	s.wantAlive()
+	s.wantSent("hold", "release 1")
 }
 
-func TestASlowListenerKeepsNothingWaiting(t *testing.T) {
-	staged(t, func(s *stage) {
-		stuck := make(chan struct{})
-		defer close(stuck)
-		hold := s.granted(s.asks(s.Context(), LeaseSpec{OnEvent: func(HoldEvent) { <-stuck }}))
-		s.pass(1_000)
-		if s.says("renewed", s.fresh()); hold.Remaining() != 58*time.Second {
-			t.Error(hold.Remaining())
-		}
-		s.says("lost", said{Reason: "TAKEN"})
-		s.wantLoss(hold, LossReasonTaken)
-	})
+func (stories) ASlowListenerKeepsNothingWaiting(s *stage) {
+	stuck := make(chan struct{})
+	defer close(stuck)
+	hold := s.granted(s.asks(s.Context(), LeaseSpec{OnEvent: func(HoldEvent) { <-stuck }}))
+	s.pass(1_000)
+	s.says("renewed", s.fresh())
+	want(s, hold.Remaining() == 58*time.Second, hold.Remaining())
+	s.says("lost", said{Reason: "TAKEN"})
+	s.wantLoss(hold, LossReasonTaken)
 }
 
 func TestS22S33ANoticeEndsItsContextAndALossBothAndAPriorityIsToldFromAnOperator(t *testing.T) {
 	for _, priority := range []*uint32{nil, proto.Uint32(0), proto.Uint32(7)} {
 		staged(t, func(s *stage) {
 			hold := s.holds()
-			if hold.Notice() != nil || hold.NoticeContext().Err() != nil {
-				t.Error("there is no notice yet")
-			}
+			want(t, hold.Notice() == nil && hold.NoticeContext().Err() == nil, "there is no notice yet")
 			word := s.word(s.on(0), "revoked", said{By: "me"}).(*leaseholdv1.HoldLeaseResponse)
 			word.GetRevoked().BreakNote.Reason, word.GetRevoked().BreakNote.ForPriority = "deploy", priority
 			s.on(0).said <- word
@@ -96,21 +82,18 @@ func TestS22S33ANoticeEndsItsContextAndALossBothAndAPriorityIsToldFromAnOperator
 			<-hold.NoticeContext().Done()
 			wanted := Notice{Deadline: hold.ValidUntil(), Reason: "deploy", By: "me", ForPriority: priority}
 			revoked := as[*RevokedError](t, context.Cause(hold.NoticeContext()))
-			if !reflect.DeepEqual(revoked.Notice, wanted) || !reflect.DeepEqual(*hold.Notice(), wanted) ||
-				!strings.Contains(revoked.Error(), `"me": deploy`) || !hold.Valid() || hold.Context().Err() != nil {
-				t.Error(revoked, hold.Notice(), hold.Loss())
-			}
+			want(t, reflect.DeepEqual(revoked.Notice, wanted) && reflect.DeepEqual(*hold.Notice(), wanted) && strings.Contains(revoked.Error(), `"me": deploy`) &&
+				hold.Valid() &&
+				hold.Context().Err() == nil,
+				revoked, hold.Notice(), hold.Loss())
 			s.pass(58_000)
 			note := s.wantLoss(hold, LossReasonBroken).BreakNote
-			if note.BrokenBy != "me" || !reflect.DeepEqual(note.ForPriority, priority) {
-				t.Error(note)
-			}
+			want(t, note.BrokenBy == "me" && reflect.DeepEqual(note.ForPriority, priority), note)
 			other := s.holds()
 			s.says("lost", said{Reason: "TAKEN"})
 			loss := s.wantLoss(other, LossReasonTaken)
-			if cause := context.Cause(other.NoticeContext()); cause != error(loss) || other.Notice() != nil {
-				t.Error(cause, other.Notice())
-			}
+			cause := context.Cause(other.NoticeContext())
+			want(t, cause == error(loss) && other.Notice() == nil, cause, other.Notice())
 			select {
 			case <-other.Revoked():
 				t.Error("no notice was given")
@@ -176,9 +159,7 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 						over <- err
 					}()
 					err = s.client.WithHold(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
-						if hold.Context() != ctx || !hold.Valid() {
-							t.Error("it is not held")
-						}
+						want(t, hold.Context() == ctx && hold.Valid(), "it is not held")
 						return end.work(ctx)
 					})
 				}()
@@ -187,9 +168,8 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 				if end.meanwhile != nil {
 					end.meanwhile(s, cancel)
 				}
-				if err := <-over; !end.isWanted(err) {
-					t.Error(err)
-				}
+				err := <-over
+				want(t, end.isWanted(err), err)
 				s.wantSent("hold", "release 1")
 				s.wantAlive()
 			})
@@ -197,86 +177,68 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsNotCutShortByTheEndThatItGivesTheHold(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold := s.holds()
-		// As in the block of WithHold, whose context is the hold's.
-		work, cancel := context.WithCancel(hold.Context())
-		defer cancel()
-		s.always("release", &leaseholdv1.ReleaseLeaseResponse{Result: &leaseholdv1.ReleaseResult{
-			Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED, CheckpointVersion: 7,
-			CheckpointOutcome: leaseholdv1.CheckpointOutcome_CHECKPOINT_OUTCOME_SAVED,
-		}})
-		result, err := hold.Release(work, WithCheckpoint(nil), WithOutcome(RunOutcomeFailed))
-		as[*OutcomeNotRecordedError](t, err)
-		if checkpoint := hold.Checkpoint(); result.Outcome != ReleaseOutcomeReleased || checkpoint == nil || checkpoint.Version != 7 {
-			t.Error(result, err, checkpoint)
-		}
-		if context.Cause(work) != ErrReleased {
-			t.Error("the hold's context goes on")
-		}
-		// The first release decides, as by a defer.
-		if again, repeated := hold.Release(s.Context()); again != result || repeated != err {
-			t.Error(again, repeated)
-		}
-		if _, err := hold.Save(s.Context(), nil); !errors.Is(err, ErrReleased) {
-			t.Error(err)
-		}
-		s.wantSent("hold", "release 1")
-		sent := request[*leaseholdv1.ReleaseLeaseRequest](s)
-		if sent.GetLeaseId() != "lease-1" || sent.Checkpoint == nil || sent.GetOutcome() != leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED {
-			t.Error(sent)
-		}
-	})
+func (stories) AReleaseIsNotCutShortByTheEndThatItGivesTheHold(s *stage) {
+	hold := s.holds()
+	// As in the block of WithHold, whose context is the hold's.
+	work, cancel := context.WithCancel(hold.Context())
+	defer cancel()
+	s.always("release", &leaseholdv1.ReleaseLeaseResponse{Result: &leaseholdv1.ReleaseResult{
+		Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED, CheckpointVersion: 7,
+		CheckpointOutcome: leaseholdv1.CheckpointOutcome_CHECKPOINT_OUTCOME_SAVED,
+	}})
+	result, err := hold.Release(work, WithCheckpoint(nil), WithOutcome(RunOutcomeFailed))
+	as[*OutcomeNotRecordedError](s, err)
+	checkpoint := hold.Checkpoint()
+	want(s, result.Outcome == ReleaseOutcomeReleased && checkpoint != nil && checkpoint.Version == 7, result, err, checkpoint)
+	want(s, context.Cause(work) == ErrReleased, "the hold's context goes on")
+	// The first release decides, as by a defer.
+	again, repeated := hold.Release(s.Context())
+	want(s, again == result && repeated == err, again, repeated)
+	_, err = hold.Save(s.Context(), nil)
+	want(s, errors.Is(err, ErrReleased), err)
+	s.wantSent("hold", "release 1")
+	sent := request[*leaseholdv1.ReleaseLeaseRequest](s)
+	want(s, sent.GetLeaseId() == "lease-1" && sent.Checkpoint != nil && sent.GetOutcome() == leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED, sent)
 }
 
-func TestAReleaseIsCutShortByItsCallerAndMayBeRepeated(t *testing.T) {
-	staged(t, func(s *stage) {
-		s.always("release", nil)
-		hold := s.holds()
-		ctx, cancel := context.WithCancel(s.Context())
-		released := later(func() (ReleaseResult, error) { return hold.Release(ctx) })
-		cancel()
-		if err := (<-released).err; !errors.Is(as[*ReleaseUnconfirmedError](t, err), context.Canceled) {
-			t.Error(err)
-		}
-		s.always("release", said{Outcome: "ALREADY_LOST", Loss: "TAKEN"})
-		for range 2 {
-			result, err := hold.Release(s.Context())
-			if loss := as[*LostError](t, err); loss.Reason != LossReasonTaken || hold.Loss() != err ||
-				result.Outcome != ReleaseOutcomeAlreadyLost || result.LossReason != LossReasonTaken {
-				t.Error(result, err)
-			}
-		}
-		s.wantSent("hold", "release 1", "release 1")
-	})
+func (stories) AReleaseIsCutShortByItsCallerAndMayBeRepeated(s *stage) {
+	s.always("release", nil)
+	hold := s.holds()
+	ctx, cancel := context.WithCancel(s.Context())
+	released := later(func() (ReleaseResult, error) { return hold.Release(ctx) })
+	cancel()
+	err := (<-released).err
+	want(s, errors.Is(as[*ReleaseUnconfirmedError](s, err), context.Canceled), err)
+	s.always("release", said{Outcome: "ALREADY_LOST", Loss: "TAKEN"})
+	for range 2 {
+		result, err := hold.Release(s.Context())
+		loss := as[*LostError](s, err)
+		want(s, loss.Reason == LossReasonTaken && hold.Loss() == err && result.Outcome == ReleaseOutcomeAlreadyLost &&
+			result.LossReason == LossReasonTaken,
+			result, err)
+	}
+	s.wantSent("hold", "release 1", "release 1")
 }
 
 func TestS13ClosingTheClientReleasesWhatIsHeldAndThenEndsTheConnections(t *testing.T) {
 	staged(t, func(s *stage) {
 		hold := s.holds()
-		if err := s.client.Close(); err != nil {
-			t.Error(err)
-		}
+		err := s.client.Close()
+		want(t, err == nil, err)
 		s.wantLoss(hold, LossReasonUnspecified)
 		s.wantSent("hold", "release 1")
-		if s.wantAlive(); s.open.Load() != 0 {
-			t.Error("a connection is left")
-		}
-		if _, err := s.client.Hold(s.Context(), LeaseSpec{}); !errors.Is(err, ErrClosed) {
-			t.Error("a closed client holds:", err)
-		}
-		if err := s.client.Close(); err != nil {
-			t.Error(err)
-		}
+		s.wantAlive()
+		want(t, s.open.Load() == 0, "a connection is left")
+		_, err = s.client.Hold(s.Context(), LeaseSpec{})
+		want(t, errors.Is(err, ErrClosed), "a closed client holds:", err)
+		err = s.client.Close()
+		want(t, err == nil, err)
 	})
 	staged(t, func(s *stage) {
 		s.always("release", nil)
 		s.holds()
 		err := as[*ReleaseUnconfirmedError](t, s.client.Close())
-		if !strings.Contains(err.Error(), "did not answer within 50ms") || s.clock() != 50 {
-			t.Error(err, s.clock())
-		}
+		want(t, strings.Contains(err.Error(), "did not answer within 50ms") && s.clock() == 50, err, s.clock())
 	}, WithReleaseTimeout(50*time.Millisecond))
 }
 
@@ -305,16 +267,12 @@ func TestClosingWaitsForReleasesAndCompletionsThatAreUnderWayAsLongAsAReleaseMay
 				ended := later(func() (any, error) { return nil, end(s.Context()) })
 				closed := later(func() (any, error) { return nil, s.client.Close() })
 				s.pass(9_999)
-				if len(closed) > 0 || len(ended) > 0 {
-					t.Error(call, "was cut short")
-				}
+				want(t, len(closed) <= 0 && len(ended) <= 0, call, "was cut short")
 				if isAnswered {
 					s.give(name, answer)
 				}
 				closing, ending := <-closed, <-ended
-				if closing.err != nil || (ending.err == nil) != isAnswered || s.clock() != 9_999 != !isAnswered {
-					t.Error(call, closing.err, ending.err, s.clock())
-				}
+				want(t, closing.err == nil && (ending.err == nil) == isAnswered && s.clock() != 9_999 == !isAnswered, call, closing.err, ending.err, s.clock())
 			})
 		}
 	}

@@ -35,9 +35,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 				defer cancel()
 				over := s.leads(ctx, term.run)
 				for range 2 {
-					if !request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd() {
-						t.Error("a leader waits without end")
-					}
+					want(t, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd(), "a leader waits without end")
 					s.says("granted", s.fresh())
 					if term.event != "" {
 						s.says(term.event, said{Reason: "TAKEN", By: "me"})
@@ -45,9 +43,8 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 					// S13: also the lost ones say that they are known.
 					s.wantSent("hold", "release 1")
 					if !term.goesOn {
-						if err := (<-over).err; !errors.Is(err, term.err) || (err == nil) != (term.err == nil) {
-							t.Error(err)
-						}
+						err := (<-over).err
+						want(t, errors.Is(err, term.err) && (err == nil) == (term.err == nil), err)
 						return
 					}
 					// A term that was granted makes the pauses short again.
@@ -56,61 +53,51 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 					s.pass(s.clock() + 1)
 				}
 				cancel()
-				if err := (<-over).err; !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
+				err := (<-over).err
+				want(t, errors.Is(err, context.Canceled), err)
 			})
 		})
 	}
 }
 
-func TestPausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(t *testing.T) {
-	staged(t, func(s *stage) {
-		over := s.leads(s.Context(), func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
+func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *stage) {
+	over := s.leads(s.Context(), func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
+	s.wantSent("hold")
+	refuse := func(code codes.Code, pause int64) {
+		s.breaks(status.Error(code, "not now"))
+		s.pass(s.clock() + pause - 1)
+		s.wantSent()
+		s.pass(s.clock() + 1)
 		s.wantSent("hold")
-		refuse := func(code codes.Code, pause int64) {
-			s.breaks(status.Error(code, "not now"))
-			s.pass(s.clock() + pause - 1)
-			s.wantSent()
-			s.pass(s.clock() + 1)
-			s.wantSent("hold")
-		}
-		for i, code := range []codes.Code{
-			codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded, codes.Unavailable, codes.Unavailable,
-		} {
-			refuse(code, []int64{1_000, 2_000, 4_000, 8_000, 10_000, 10_000}[i])
-		}
-		s.client.random = func() float64 { return 0 }
-		refuse(codes.Unavailable, 100)
-		s.kill()
-		s.pass(s.clock() + 10_000)
-		s.start()
-		s.pass(s.clock() + 10_000)
-		s.wantSent("hold")
-		s.breaks(status.Error(codes.PermissionDenied, "no"))
-		as[*RefusedError](t, (<-over).err)
-		for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
-			if passes(refusal(status.Error(code, "no"))) {
-				t.Error(code)
-			}
-		}
-	})
+	}
+	for i, code := range []codes.Code{
+		codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded, codes.Unavailable, codes.Unavailable,
+	} {
+		refuse(code, []int64{1_000, 2_000, 4_000, 8_000, 10_000, 10_000}[i])
+	}
+	s.client.random = func() float64 { return 0 }
+	refuse(codes.Unavailable, 100)
+	s.kill()
+	s.pass(s.clock() + 10_000)
+	s.start()
+	s.pass(s.clock() + 10_000)
+	s.wantSent("hold")
+	s.breaks(status.Error(codes.PermissionDenied, "no"))
+	as[*RefusedError](s, (<-over).err)
+	for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
+		want(s, !(passes(refusal(status.Error(code, "no")))), code)
+	}
 }
 
-func TestS33ToS35TermsAreAskedForWithThem(t *testing.T) {
-	staged(t, func(s *stage) {
-		ctx, cancel := context.WithCancel(s.Context())
-		spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
-		over := later(func() (any, error) {
-			return nil, s.client.Lead(ctx, spec, func(context.Context, *Hold) error { return nil })
-		})
-		s.wantSent("hold priority 3 yields share workers")
-		if !request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetRebalance() {
-			t.Error("it does not rebalance")
-		}
-		cancel()
-		if err := (<-over).err; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+func (stories) S33ToS35TermsAreAskedForWithThem(s *stage) {
+	ctx, cancel := context.WithCancel(s.Context())
+	spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
+	over := later(func() (any, error) {
+		return nil, s.client.Lead(ctx, spec, func(context.Context, *Hold) error { return nil })
 	})
+	s.wantSent("hold priority 3 yields share workers")
+	want(s, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetRebalance(), "it does not rebalance")
+	cancel()
+	err := (<-over).err
+	want(s, errors.Is(err, context.Canceled), err)
 }

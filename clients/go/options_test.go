@@ -29,9 +29,8 @@ func TestS21OnlyConnectionsOverANetworkArePinged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pings, err := o.pings(network, address); pings != wanted || err != nil {
-			t.Error(endpoint, pings, err)
-		}
+		pings, err := o.pings(network, address)
+		want(t, pings == wanted && err == nil, endpoint, pings, err)
 	}
 }
 
@@ -40,9 +39,8 @@ func TestPingsAreAsOftenAsWasAskedForButNotTooOften(t *testing.T) {
 		0: true, 10 * time.Second: true, time.Hour: true, 9 * time.Second: false, -time.Second: false,
 	} {
 		o := gather([]Option{WithKeepAlive(asked)})
-		if pings, err := o.pings("unix", "/s"); (err == nil) != isValid || (isValid && pings != asked) {
-			t.Error(asked, pings, err)
-		}
+		pings, err := o.pings("unix", "/s")
+		want(t, (err == nil) == isValid && (!isValid || pings == asked), asked, pings, err)
 	}
 	_, err := Connect(t.Context(), WithReleaseTimeout(0))
 	as[*EndpointError](t, err)
@@ -58,20 +56,17 @@ func TestATokenIsAskedForAtEachCall(t *testing.T) {
 	}
 	staged(t, func(s *stage) {
 		for range 2 {
-			if _, err := s.client.Acquire(s.Context(), LeaseSpec{}); err != nil {
-				t.Error(err)
-			}
+			_, err := s.client.Acquire(s.Context(), LeaseSpec{})
+			want(t, err == nil, err)
 		}
 		// The first was asked for when the client connected. S14: the kernel goes with each call, too.
 		for i, token := range []string{"Bearer xx", "Bearer xxx"} {
-			if head := s.requests[i].head; head.Get("authorization")[0] != token || head.Get("leasehold-boot-id")[0] != ours {
-				t.Error(head)
-			}
+			head := s.requests[i].head
+			want(t, head.Get("authorization")[0] == token && head.Get("leasehold-boot-id")[0] == ours, head)
 		}
 		_, err := s.client.Acquire(s.Context(), LeaseSpec{})
-		if refused := as[*RefusedError](t, err); refused.Code != CodeUnauthenticated || !strings.Contains(err.Error(), "vault") {
-			t.Error(err)
-		}
+		refused := as[*RefusedError](t, err)
+		want(t, refused.Code == CodeUnauthenticated && strings.Contains(err.Error(), "vault"), err)
 	}, WithTokenSource(source))
 }
 
@@ -84,12 +79,8 @@ func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
 		// Of another context.
 		s.releases(hold)
 		parent, other := s.requests[0].head.Get("traceparent"), s.requests[1].head.Get("traceparent")
-		if !slices.Equal(parent, []string{"00-1"}) || len(other) != 0 {
-			t.Error(parent, other)
-		}
-		if unary.Load() != 1 || streams.Load() != 1 || counts.made.Load() != 1 {
-			t.Error(unary.Load(), streams.Load(), counts.made.Load())
-		}
+		want(t, slices.Equal(parent, []string{"00-1"}) && len(other) == 0, parent, other)
+		want(t, unary.Load() == 1 && streams.Load() == 1 && counts.made.Load() == 1, unary.Load(), streams.Load(), counts.made.Load())
 	}, WithContextMetadata(func(ctx context.Context) map[string]string {
 		if parent, isTraced := ctx.Value(traceKey{}).(string); isTraced {
 			return map[string]string{"traceparent": parent}
@@ -116,9 +107,7 @@ func TestAPlatformWithoutTheClockIsSaidAtConnect(t *testing.T) {
 	}
 	var platform *PlatformError
 	_, err := Connect(t.Context(), windows)
-	if !errors.As(err, &platform) || !strings.Contains(err.Error(), "Leasehold's client needs Linux or macOS: windows") {
-		t.Error(err)
-	}
+	want(t, errors.As(err, &platform) && strings.Contains(err.Error(), "Leasehold's client needs Linux or macOS: windows"), err)
 }
 
 func TestThePublicInterfaceHasNoTypesOfOthers(t *testing.T) {
@@ -134,13 +123,9 @@ func TestThePublicInterfaceHasNoTypesOfOthers(t *testing.T) {
 		}
 		for _, other := range []string{"leaseholdv1.", "grpc.", "codes.", "status.", "durationpb.", "proto."} {
 			isHook := strings.Contains(line, "interceptors ...grpc.")
-			if strings.Contains(line, other) && !isHook {
-				t.Error(line)
-			}
+			want(t, !strings.Contains(line, other) || isHook, line)
 		}
 		seen++
 	}
-	if seen < 100 {
-		t.Error("there is more to see:", string(shown))
-	}
+	want(t, seen >= 100, "there is more to see:", string(shown))
 }

@@ -45,9 +45,8 @@ func (s *stage) places() (places int) {
 	s.client.pool.mutex.Lock()
 	defer s.client.pool.mutex.Unlock()
 	for _, connection := range s.client.pool.lasting {
-		if places += connection.places; connection.places > streamsPerConnection {
-			s.Error("a connection has", connection.places, "places")
-		}
+		places += connection.places
+		want(s, connection.places <= streamsPerConnection, "a connection has", connection.places, "places")
 	}
 	return places
 }
@@ -72,61 +71,47 @@ func (s *stage) answersAtOnce(name string, answer said, calls []func() error) {
 		s.give(name, answer)
 	}
 	for _, ended := range over {
-		if err := (<-ended).err; err != nil {
-			s.Error(err)
-		}
+		err := (<-ended).err
+		want(s, err == nil, err)
 	}
 }
 
-func TestTheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold := s.holds()
-		for range 2 {
-			if err := hold.ReportProgress(s.Context()); err != nil || s.made.Load() != 1 {
-				t.Error(err, s.made.Load())
-			}
-		}
-		for range 2 {
-			if _, err := s.client.ReportProgress(s.Context(), "lease-1"); err != nil || s.made.Load() != 2 {
-				t.Error(err, s.made.Load())
-			}
-		}
-		err := s.client.Close()
-		if synctest.Wait(); err != nil || s.open.Load() != 0 {
-			t.Error(err, s.open.Load())
-		}
-	})
+func (stories) TheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(s *stage) {
+	hold := s.holds()
+	for range 2 {
+		err := hold.ReportProgress(s.Context())
+		want(s, err == nil && s.made.Load() == 1, err, s.made.Load())
+	}
+	for range 2 {
+		_, err := s.client.ReportProgress(s.Context(), "lease-1")
+		want(s, err == nil && s.made.Load() == 2, err, s.made.Load())
+	}
+	err := s.client.Close()
+	synctest.Wait()
+	want(s, err == nil && s.open.Load() == 0, err, s.open.Load())
 }
 
-func TestMoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(t *testing.T) {
-	staged(t, func(s *stage) {
-		ctx, cancel := context.WithCancel(s.Context())
-		for range streamsPerConnection + 1 {
-			s.watches(ctx)
-		}
-		// The one for short calls is not needed yet.
-		s.wantPlaces(streamsPerConnection + 1)
-		if open := s.open.Load(); open != 2 {
-			t.Error(open)
-		}
-		cancel()
-		if s.wantPlaces(0); s.open.Load() != 1 {
-			t.Error(s.open.Load())
-		}
-		connection, err := s.client.pool.take(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		connection.leave()
-		if connection.conn.GetState() == connectivity.Shutdown {
-			t.Error("it is kept for the next stream")
-		}
-		// It is given up when its stream has left.
-		connection.giveUp()
-		if connection.conn.GetState() != connectivity.Shutdown || len(s.client.pool.lasting) != 0 {
-			t.Error("it is left")
-		}
-	})
+func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(s *stage) {
+	ctx, cancel := context.WithCancel(s.Context())
+	for range streamsPerConnection + 1 {
+		s.watches(ctx)
+	}
+	// The one for short calls is not needed yet.
+	s.wantPlaces(streamsPerConnection + 1)
+	open := s.open.Load()
+	want(s, open == 2, open)
+	cancel()
+	s.wantPlaces(0)
+	want(s, s.open.Load() == 1, s.open.Load())
+	connection, err := s.client.pool.take(1)
+	if err != nil {
+		s.Fatal(err)
+	}
+	connection.leave()
+	want(s, connection.conn.GetState() != connectivity.Shutdown, "it is kept for the next stream")
+	// It is given up when its stream has left.
+	connection.giveUp()
+	want(s, connection.conn.GetState() == connectivity.Shutdown && len(s.client.pool.lasting) == 0, "it is left")
 }
 
 func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWereGranted(t *testing.T) {
@@ -137,9 +122,8 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		for range streamsPerConnection + 3 {
 			asked = append(asked, later(func() (Grant, error) { return c.Acquire(ctx, LeaseSpec{Wait: time.Minute}) }))
 		}
-		if _, err := c.Release(ctx, "lease-9"); err != nil {
-			t.Error(err)
-		}
+		_, err := c.Release(ctx, "lease-9")
+		want(t, err == nil, err)
 		ends := &instant{s.clock() + 60_000, 60_000}
 		for i, answer := range asked {
 			of := s.fresh()
@@ -149,9 +133,8 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 			s.give("AcquireLease", &leaseholdv1.AcquireLeaseResponse{
 				Outcome: &leaseholdv1.AcquireLeaseResponse_Granted{Granted: grant},
 			})
-			if got := <-answer; got.err != nil {
-				t.Error(got.err)
-			}
+			got := <-answer
+			want(t, got.err == nil, got.err)
 		}
 		s.wantPlaces(3)
 		s.requests = nil
@@ -159,9 +142,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 			for _, err := range []error{
 				errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)), errOf(c.Release(ctx, id)),
 			} {
-				if err != nil {
-					t.Error(err)
-				}
+				want(t, err == nil, err)
 			}
 		}
 		calls := []string{"report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0"}
@@ -169,9 +150,8 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		s.wantBy(2, calls...)
 		// What is not released ends with MaxHold.
 		s.always("extend_lease", said{Until: 58_000, For: 58_000, MaxHold: &instant{s.clock() + 90_000, 90_000}})
-		if _, err := c.Extend(ctx, "lease-201", 90*time.Second); err != nil {
-			t.Error(err)
-		}
+		_, err = c.Extend(ctx, "lease-201", 90*time.Second)
+		want(t, err == nil, err)
 		s.wantPlaces(2)
 		s.pass(60_000)
 		s.wantPlaces(1)
@@ -251,39 +231,35 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 				other := s.granted(asked)
 				s.has(hold, run)
 				var lost *LostError
-				if err := of.end(s, hold); err != nil && !errors.As(err, &lost) {
-					t.Error(err)
-				}
+				err := of.end(s, hold)
+				want(t, err == nil || errors.As(err, &lost), err)
 				s.wantBy(1, append([]string{first, "hold wait 60000"}, of.wanted...)...)
 				s.releases(other)
 				s.runs.Close()
-				if s.wantPlaces(0); s.open.Load() != s.made.Load()-1 {
-					t.Error("what was left is not closed")
-				}
+				s.wantPlaces(0)
+				want(t, s.open.Load() == s.made.Load()-1, "what was left is not closed")
 				runtime.KeepAlive(hold)
 			})
 		})
 	}
 }
 
-func TestWhatIsDroppedWithoutAWordLeavesNothing(t *testing.T) {
-	staged(t, func(s *stage) {
-		for _, isRun := range []bool{false, true} {
-			if isRun {
-				s.running()
-			} else {
-				s.holds()
-			}
-			if s.says("lost", said{Reason: "TAKEN"}); isRun {
-				s.runs.Close()
-			}
-			s.has(nil, nil)
-			for tries := 0; s.places() > 0 && tries < 1_000; tries++ {
-				runtime.GC()
-			}
-			s.wantPlaces(0)
+func (stories) WhatIsDroppedWithoutAWordLeavesNothing(s *stage) {
+	for _, isRun := range []bool{false, true} {
+		if isRun {
+			s.running()
+		} else {
+			s.holds()
 		}
-	})
+		if s.says("lost", said{Reason: "TAKEN"}); isRun {
+			s.runs.Close()
+		}
+		s.has(nil, nil)
+		for tries := 0; s.places() > 0 && tries < 1_000; tries++ {
+			runtime.GC()
+		}
+		s.wantPlaces(0)
+	}
 }
 
 func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T) {
@@ -313,9 +289,8 @@ func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T
 		}
 		s.wantPlaces(2 * streamsPerConnection)
 		s.answersAtOnce("release", said{Outcome: "RELEASED"}, releases)
-		if s.wantPlaces(0); holds[0].state.answered() != 2 {
-			t.Error("it was not resumed")
-		}
+		s.wantPlaces(0)
+		want(t, holds[0].state.answered() == 2, "it was not resumed")
 	}, grpc.MaxConcurrentStreams(256))
 }
 
@@ -357,25 +332,21 @@ func (s *stage) failsLong(call func() error) {
 	s.start()
 }
 
-func TestS16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhile(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold := s.holds()
-		s.failsLong(func() error { return hold.Extend(s.Context(), time.Minute) })
-		s.pass(s.clock() + 1_000)
-		s.says("granted", s.fresh())
-		s.wantTold("interrupted", "resumed")
-		s.releases(hold)
-	})
+func (stories) S16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhile(s *stage) {
+	hold := s.holds()
+	s.failsLong(func() error { return hold.Extend(s.Context(), time.Minute) })
+	s.pass(s.clock() + 1_000)
+	s.says("granted", s.fresh())
+	s.wantTold("interrupted", "resumed")
+	s.releases(hold)
 }
 
-func TestALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(t *testing.T) {
-	staged(t, func(s *stage) {
-		s.failsLong(func() error { return errOf(s.client.Hold(s.Context(), LeaseSpec{})) })
-		if _, err := s.client.Extend(s.Context(), "lease-1", time.Minute); err != nil {
-			t.Fatal(err)
-		}
-		s.holds()
-	})
+func (stories) ALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(s *stage) {
+	s.failsLong(func() error { return errOf(s.client.Hold(s.Context(), LeaseSpec{})) })
+	if _, err := s.client.Extend(s.Context(), "lease-1", time.Minute); err != nil {
+		s.Fatal(err)
+	}
+	s.holds()
 }
 
 // lateTimer is a context whose deadline has passed, though its timer fires only when somebody waits for it.
@@ -391,15 +362,11 @@ func (l lateTimer) Done() <-chan struct{} {
 	return l.Context.Done()
 }
 
-func TestACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(t *testing.T) {
-	staged(t, func(s *stage) {
-		for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
-			ctx, cancel := context.WithCancelCause(s.Context())
-			late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
-			err := s.client.pool.general.failure(late, status.Error(code, "RST_STREAM"))
-			if err == nil || !strings.Contains(err.Error(), "nobody answered within 50ms") {
-				t.Error(code, err)
-			}
-		}
-	})
+func (stories) ACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(s *stage) {
+	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
+		ctx, cancel := context.WithCancelCause(s.Context())
+		late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
+		err := s.client.pool.general.failure(late, status.Error(code, "RST_STREAM"))
+		want(s, err != nil && strings.Contains(err.Error(), "nobody answered within 50ms"), code, err)
+	}
 }

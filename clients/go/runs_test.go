@@ -13,39 +13,29 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-func TestARunIsCompletedByItsOwnContextAndShowsNoSecrets(t *testing.T) {
-	staged(t, func(s *stage) {
-		run := s.running()
-		if shown := run.String(); strings.Contains(shown, "run-1") || strings.Contains(shown, "lease-1") {
-			t.Error("S20:", shown)
-		}
-		s.always("complete_run", &leaseholdv1.CompleteRunResponse{
-			Result: leaseholdv1.CompletionResult_COMPLETION_RESULT_RECORDED, CheckpointVersion: 5,
-		})
-		done, err := run.Complete(run.Context(), Completion{Outcome: RunOutcomeSucceeded, Checkpoint: []byte("page 7")})
-		if err != nil || done.Result != CompletionResultRecorded || done.CheckpointVersion != 5 || run.Valid() {
-			t.Error(done, err)
-		}
-		if again, err := run.Fail(s.Context(), "late"); err != nil || again != done {
-			t.Error("the first one decides:", again, err)
-		}
-		s.wantSent("subscribe", "complete_run 1 SUCCEEDED")
-		sent := request[*leaseholdv1.CompleteRunRequest](s)
-		if sent.GetLeaseId() != "lease-1" || sent.GetRunId() != "run-1" || string(sent.GetCheckpoint()) != "page 7" {
-			t.Error(sent)
-		}
+func (stories) ARunIsCompletedByItsOwnContextAndShowsNoSecrets(s *stage) {
+	run := s.running()
+	shown := run.String()
+	want(s, !strings.Contains(shown, "run-1") && !strings.Contains(shown, "lease-1"), "S20:", shown)
+	s.always("complete_run", &leaseholdv1.CompleteRunResponse{
+		Result: leaseholdv1.CompletionResult_COMPLETION_RESULT_RECORDED, CheckpointVersion: 5,
 	})
+	done, err := run.Complete(run.Context(), Completion{Outcome: RunOutcomeSucceeded, Checkpoint: []byte("page 7")})
+	want(s, err == nil && done.Result == CompletionResultRecorded && done.CheckpointVersion == 5 && !run.Valid(), done, err)
+	again, err := run.Fail(s.Context(), "late")
+	want(s, err == nil && again == done, "the first one decides:", again, err)
+	s.wantSent("subscribe", "complete_run 1 SUCCEEDED")
+	sent := request[*leaseholdv1.CompleteRunRequest](s)
+	want(s, sent.GetLeaseId() == "lease-1" && sent.GetRunId() == "run-1" && string(sent.GetCheckpoint()) == "page 7", sent)
 }
 
-func TestARunWithoutAGrantIsAnError(t *testing.T) {
-	staged(t, func(s *stage) {
-		asked := s.nextRun()
-		s.on(0).said <- &leaseholdv1.SubscribeScheduleResponse{
-			Event: &leaseholdv1.SubscribeScheduleResponse_Run{Run: &leaseholdv1.Run{}},
-		}
-		as[*ProtocolError](t, (<-asked).err)
-		s.wantAlive()
-	})
+func (stories) ARunWithoutAGrantIsAnError(s *stage) {
+	asked := s.nextRun()
+	s.on(0).said <- &leaseholdv1.SubscribeScheduleResponse{
+		Event: &leaseholdv1.SubscribeScheduleResponse_Run{Run: &leaseholdv1.Run{}},
+	}
+	as[*ProtocolError](s, (<-asked).err)
+	s.wantAlive()
 }
 
 func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysItOrTwoSecondsHavePassed(t *testing.T) {
@@ -66,21 +56,16 @@ func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysItOrTwoSecondsHavePasse
 	}
 }
 
-func TestAClosedClientReturnsItsRunAndCompletesNone(t *testing.T) {
-	staged(t, func(s *stage) {
-		run := s.running()
-		if err := s.client.Close(); err != nil || run.Valid() {
-			t.Error(err)
-		}
-		s.wantSent("subscribe", "complete_run 1 RETURNED")
-		if _, err := run.Succeed(s.Context()); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-		s.runs.Close()
-		if _, err := s.runs.Next(s.Context()); !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
-	})
+func (stories) AClosedClientReturnsItsRunAndCompletesNone(s *stage) {
+	run := s.running()
+	err := s.client.Close()
+	want(s, err == nil && !run.Valid(), err)
+	s.wantSent("subscribe", "complete_run 1 RETURNED")
+	_, err = run.Succeed(s.Context())
+	want(s, errors.Is(err, ErrClosed), err)
+	s.runs.Close()
+	_, err = s.runs.Next(s.Context())
+	want(s, errors.Is(err, ErrClosed), err)
 }
 
 func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
@@ -112,9 +97,8 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 					return nil, s.client.Every(ctx, s.nightly(), func(ctx context.Context, run *Run) error {
 						runs = append(runs, run)
 						err := of.work(ctx)
-						if isLost := of.event == "lost"; run.Valid() == isLost && len(runs) == 1 {
-							t.Error("it is told before the end:", err)
-						}
+						isLost := of.event == "lost"
+						want(t, run.Valid() != isLost || len(runs) != 1, "it is told before the end:", err)
 						return err
 					})
 				})
@@ -125,9 +109,7 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 				}
 				done := request[*leaseholdv1.CompleteRunRequest](s)
 				said := strings.TrimPrefix(done.GetOutcome().String(), "RUN_OUTCOME_") + " " + done.GetDetail()
-				if !strings.HasPrefix(said, outcome) || runs[0].Valid() {
-					t.Error("S13:", said)
-				}
+				want(t, strings.HasPrefix(said, outcome) && !(runs[0].Valid()), "S13:", said)
 				sent := []string{"subscribe", "complete_run 1 " + strings.Fields(outcome)[0]}
 				if runs[0].Loss() != nil {
 					// T24: until the outcome was said, its sidecar grants nothing here.
@@ -136,13 +118,11 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 					s.says("recorded", s.fresh())
 				}
 				s.wantSent(sent...)
-				if s.says("run", s.fresh()); len(runs) != 2 {
-					t.Error("no run follows")
-				}
+				s.says("run", s.fresh())
+				want(t, len(runs) == 2, "no run follows")
 				cancel()
-				if err := (<-over).err; !errors.Is(err, context.Canceled) {
-					t.Error(err)
-				}
+				err := (<-over).err
+				want(t, errors.Is(err, context.Canceled), err)
 				// What the end of its caller has cut short is returned.
 				if of.event != "" {
 					s.wantSent("complete_run 1 RETURNED")
@@ -152,58 +132,46 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 	}
 }
 
-func TestAPanicHasFailed(t *testing.T) {
-	staged(t, func(s *stage) {
-		panicked := later(func() (value any, err error) {
-			defer func() { value = recover() }()
-			return nil, s.client.Every(s.Context(), s.nightly(), func(context.Context, *Run) error { panic("as the test wants") })
-		})
-		s.says("run", s.fresh())
-		if value := (<-panicked).value; value != "as the test wants" {
-			t.Error(value)
-		}
-		if sent := request[*leaseholdv1.CompleteRunRequest](s); sent.GetDetail() != "the run panicked" {
-			t.Error(sent)
-		}
-		s.wantSent("subscribe", "complete_run 1 FAILED")
+func (stories) APanicHasFailed(s *stage) {
+	panicked := later(func() (value any, err error) {
+		defer func() { value = recover() }()
+		return nil, s.client.Every(s.Context(), s.nightly(), func(context.Context, *Run) error { panic("as the test wants") })
 	})
+	s.says("run", s.fresh())
+	value := (<-panicked).value
+	want(s, value == "as the test wants", value)
+	sent := request[*leaseholdv1.CompleteRunRequest](s)
+	want(s, sent.GetDetail() == "the run panicked", sent)
+	s.wantSent("subscribe", "complete_run 1 FAILED")
 }
 
-func TestEveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(t *testing.T) {
-	staged(t, func(s *stage) {
-		over := later(func() (any, error) {
-			return nil, s.client.Every(s.Context(), s.nightly(), func(context.Context, *Run) error { return nil })
-		})
-		for range 3 {
-			s.breaks(errGone)
-			s.pass(s.clock() + 10_000)
-		}
-		s.wantSent("subscribe", "subscribe", "subscribe", "subscribe")
-		s.breaks(status.Error(codes.InvalidArgument, "spec.cron"))
-		if err := (<-over).err; status.Code(err) != codes.InvalidArgument {
-			t.Error(err)
-		}
-		s.kill()
-		s.pass(s.clock() + 1_000)
-		if _, err := s.runs.Next(s.Context()); err == nil || !mayPass(err) {
-			t.Error("a sidecar that was never there is an error at once:", err)
-		}
+func (stories) EveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(s *stage) {
+	over := later(func() (any, error) {
+		return nil, s.client.Every(s.Context(), s.nightly(), func(context.Context, *Run) error { return nil })
 	})
+	for range 3 {
+		s.breaks(errGone)
+		s.pass(s.clock() + 10_000)
+	}
+	s.wantSent("subscribe", "subscribe", "subscribe", "subscribe")
+	s.breaks(status.Error(codes.InvalidArgument, "spec.cron"))
+	err := (<-over).err
+	want(s, status.Code(err) == codes.InvalidArgument, err)
+	s.kill()
+	s.pass(s.clock() + 1_000)
+	_, err = s.runs.Next(s.Context())
+	want(s, err != nil && mayPass(err), "a sidecar that was never there is an error at once:", err)
 }
 
-func TestClosingTheClientEndsEvery(t *testing.T) {
-	staged(t, func(s *stage) {
-		over := later(func() (any, error) {
-			return nil, s.client.Every(s.Context(), s.nightly(), func(ctx context.Context, _ *Run) error {
-				if err := s.client.Close(); err != nil {
-					t.Error(err)
-				}
-				return ctx.Err()
-			})
+func (stories) ClosingTheClientEndsEvery(s *stage) {
+	over := later(func() (any, error) {
+		return nil, s.client.Every(s.Context(), s.nightly(), func(ctx context.Context, _ *Run) error {
+			err := s.client.Close()
+			want(s, err == nil, err)
+			return ctx.Err()
 		})
-		s.says("run", s.fresh())
-		if err := (<-over).err; !errors.Is(err, ErrClosed) {
-			t.Error(err)
-		}
 	})
+	s.says("run", s.fresh())
+	err := (<-over).err
+	want(s, errors.Is(err, ErrClosed), err)
 }

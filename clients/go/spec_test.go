@@ -25,18 +25,15 @@ func TestAllThatIsAskedForIsSent(t *testing.T) {
 	}
 	wire := spec.wire(spec.Wait)
 	wantSame(t, "spec", spec, wire)
-	if wire.GetAutoRenew() || wire.AutoRenew == nil || wire.GetKey().GetMode() != leaseholdv1.LockMode_LOCK_MODE_LISTENER ||
-		!wire.GetOccurrenceAt().AsTime().Equal(spec.Occurrence) || wire.GetLabels()["k"] != "v" {
-		t.Error(wire)
-	}
+	want(t, !wire.GetAutoRenew() && wire.AutoRenew != nil && wire.GetKey().GetMode() == leaseholdv1.LockMode_LOCK_MODE_LISTENER && wire.GetOccurrenceAt().AsTime().Equal(spec.Occurrence) &&
+		wire.GetLabels()["k"] == "v",
+		wire)
 	// Defaults are the sidecar's.
 	plain := &leaseholdv1.LeaseSpec{Key: &leaseholdv1.LockKey{Function: "f"}, Holder: "me", WaitWithoutEnd: true}
-	if wire := (LeaseSpec{Key: LockKey{Function: "f"}, Holder: "me"}).wire(Forever); !proto.Equal(wire, plain) {
-		t.Error(wire)
-	}
-	if selector := (LockPermit{Key: spec.Key, Permit: 2}).selector(); selector.GetPermit() != 2 || keyFrom(selector.GetKey()) != spec.Key {
-		t.Error(selector)
-	}
+	wire = (LeaseSpec{Key: LockKey{Function: "f"}, Holder: "me"}).wire(Forever)
+	want(t, proto.Equal(wire, plain), wire)
+	selector := (LockPermit{Key: spec.Key, Permit: 2}).selector()
+	want(t, selector.GetPermit() == 2 && keyFrom(selector.GetKey()) == spec.Key, selector)
 }
 
 func nightly() ScheduleSpec {
@@ -54,15 +51,12 @@ func TestAScheduleIsSentAndReadAsItIs(t *testing.T) {
 	again.Cron, again.Every, again.RunTimeout = "", time.Hour, Forever
 	for _, spec := range []ScheduleSpec{spec, again} {
 		wire, err := spec.wire()
-		if read := specFrom(spec.Key, wire); err != nil || !reflect.DeepEqual(*read, spec) {
-			t.Error(read, err)
-		}
+		read := specFrom(spec.Key, wire)
+		want(t, err == nil && reflect.DeepEqual(*read, spec), read, err)
 	}
 	spec.FirstNow, spec.Holder, spec.Labels = true, "me", map[string]string{"k": "v"}
 	request, err := spec.subscription()
-	if err != nil || request.GetFirst() != leaseholdv1.FirstRun_FIRST_RUN_NOW || request.GetHolder() != "me" || request.GetLabels()["k"] != "v" {
-		t.Error(request, err)
-	}
+	want(t, err == nil && request.GetFirst() == leaseholdv1.FirstRun_FIRST_RUN_NOW && request.GetHolder() == "me" && request.GetLabels()["k"] == "v", request, err)
 }
 
 func TestS37ARequestNeedsTheRevisionOfItsNewestField(t *testing.T) {
@@ -73,61 +67,52 @@ func TestS37ARequestNeedsTheRevisionOfItsNewestField(t *testing.T) {
 		3: {Permits: proto.Uint32(2), Key: &leaseholdv1.LockKey{Scope: "s"}},
 	} {
 		request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: spec}}
-		if needed := neededBy(request.ProtoReflect(), newer); needed != least {
-			t.Error(needed, least)
-		}
+		needed := neededBy(request.ProtoReflect(), newer)
+		want(t, needed == least, needed, least)
 	}
 }
 
 func TestACallerWithoutANameIsItsPodOrHostAndProcess(t *testing.T) {
-	for host, want := range map[string]string{
+	for host, wanted := range map[string]string{
 		"importer-7f9c": "importer-7f9c/17", "": "17", "björn": "17", "a\nb": "17",
 		strings.Repeat("h", 300): strings.Repeat("h", holderBytes-3) + "/17",
 	} {
-		if named := holderNamed(host, 17); named != want {
+		if named := holderNamed(host, 17); named != wanted {
 			t.Errorf("%q: %q", host, named)
 		}
 	}
 	host, _ := os.Hostname()
-	want := host + "/" + strconv.Itoa(os.Getpid())
+	wanted := host + "/" + strconv.Itoa(os.Getpid())
 	request, _ := ScheduleSpec{}.subscription()
-	if sent := (LeaseSpec{}).wire(0).GetHolder(); sent != want || request.GetHolder() != want {
-		t.Error(sent, request)
-	}
+	sent := (LeaseSpec{}).wire(0).GetHolder()
+	want(t, sent == wanted && request.GetHolder() == wanted, sent, request)
 }
 
-func TestS19WhatNoSidecarTakesIsRefusedHereAndNothingIsDone(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold, c, ctx := s.holds(), s.client, s.Context()
-		large := bytes.Repeat([]byte("x"), 2_049)
-		both := ScheduleSpec{Cron: "@daily", Every: time.Hour}
-		for field, failures := range map[string][]error{
-			"value": {errOf(hold.Save(ctx, large)), errOf(c.SaveCheckpoint(ctx, "lease-1", large))},
-			"checkpoint": {
-				errOf(hold.Release(ctx, WithCheckpoint(large))), errOf(c.CompleteRun(ctx, "run-1", Completion{Checkpoint: large})),
-			},
-			"outcome": {
-				errOf(hold.Release(ctx, WithOutcome(RunOutcomeTimedOut))), errOf(hold.Release(ctx, WithOutcome(RunOutcomeNone))),
-			},
-			"spec.timetable": {errOf(c.Runs(both)), errOf(c.PreviewSchedule(ctx, both, time.Time{}, 0))},
-		} {
-			for _, err := range failures {
-				if refused := as[*RefusedError](t, err); refused.Reason != ReasonInvalidField || refused.Violations[0].Field != field {
-					t.Error(field, refused)
-				}
-			}
+func (stories) S19WhatNoSidecarTakesIsRefusedHereAndNothingIsDone(s *stage) {
+	hold, c, ctx := s.holds(), s.client, s.Context()
+	large := bytes.Repeat([]byte("x"), 2_049)
+	both := ScheduleSpec{Cron: "@daily", Every: time.Hour}
+	for field, failures := range map[string][]error{
+		"value": {errOf(hold.Save(ctx, large)), errOf(c.SaveCheckpoint(ctx, "lease-1", large))},
+		"checkpoint": {
+			errOf(hold.Release(ctx, WithCheckpoint(large))), errOf(c.CompleteRun(ctx, "run-1", Completion{Checkpoint: large})),
+		},
+		"outcome": {
+			errOf(hold.Release(ctx, WithOutcome(RunOutcomeTimedOut))), errOf(hold.Release(ctx, WithOutcome(RunOutcomeNone))),
+		},
+		"spec.timetable": {errOf(c.Runs(both)), errOf(c.PreviewSchedule(ctx, both, time.Time{}, 0))},
+	} {
+		for _, err := range failures {
+			refused := as[*RefusedError](s, err)
+			want(s, refused.Reason == ReasonInvalidField && refused.Violations[0].Field == field, field, refused)
 		}
-		if s.wantSent("hold"); !hold.Valid() {
-			t.Error(hold.Loss())
-		}
-		if _, err := hold.Save(ctx, large[:2_048]); err != nil {
-			t.Error(err)
-		}
-	})
+	}
+	s.wantSent("hold")
+	want(s, hold.Valid(), hold.Loss())
+	_, err := hold.Save(ctx, large[:2_048])
+	want(s, err == nil, err)
 }
 
 func TestALongDetailIsCutBetweenCharacters(t *testing.T) {
-	if len(cut(strings.Repeat("ü", 400))) != 512 || len(cut("x"+strings.Repeat("ü", 400))) != 511 || cut("a\xff") != "a\uFFFD" {
-		t.Error("cut")
-	}
+	want(t, len(cut(strings.Repeat("ü", 400))) == 512 && len(cut("x"+strings.Repeat("ü", 400))) == 511 && cut("a\xff") == "a\uFFFD", "cut")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -250,7 +251,7 @@ func (s *stage) wantLoss(hold *Hold, reason LossReason) *LostError {
 }
 
 // as gives an error of a type, which err must be.
-func as[E error](t *testing.T, err error) (wanted E) {
+func as[E error](t testing.TB, err error) (wanted E) {
 	t.Helper()
 	if !errors.As(err, &wanted) {
 		t.Fatalf("%T: %v", err, err)
@@ -336,5 +337,24 @@ func (s *stage) wantAlive(wanted ...int) {
 	synctest.Wait()
 	if alive := s.alive(); !slices.Equal(alive, wanted) {
 		s.Errorf("%v, not %v", alive, wanted)
+	}
+}
+
+// want is that something is so; if not, it shows what else there is.
+func want(t testing.TB, isSo bool, shown ...any) {
+	t.Helper()
+	if !isSo {
+		t.Error(shown...)
+	}
+}
+
+// stories are tests, each with a stage of its own.
+type stories struct{}
+
+func TestStories(t *testing.T) {
+	for story := range reflect.TypeFor[stories]().Methods() {
+		t.Run(story.Name, func(t *testing.T) {
+			staged(t, func(s *stage) { story.Func.Call([]reflect.Value{reflect.ValueOf(stories{}), reflect.ValueOf(s)}) })
+		})
 	}
 }

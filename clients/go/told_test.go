@@ -70,7 +70,7 @@ func fill(message protoreflect.Message, number *int) {
 
 // wantSame is that each field of ours says what the message's field of that name does, and none is empty. Fields without
 // such a name are only not empty, and so is a schedule's spec, which is one of several.
-func wantSame(t *testing.T, where string, ours any, message proto.Message) {
+func wantSame(t testing.TB, where string, ours any, message proto.Message) {
 	t.Helper()
 	fields := map[string]protoreflect.FieldDescriptor{}
 	descriptors := message.ProtoReflect().Descriptor().Fields()
@@ -83,9 +83,7 @@ func wantSame(t *testing.T, where string, ours any, message proto.Message) {
 		if !of.Type().Field(i).IsExported() || strings.HasPrefix(name, "On") {
 			continue
 		}
-		if of.Field(i).IsZero() {
-			t.Error(where, name, "is empty")
-		}
+		want(t, !of.Field(i).IsZero(), where, name, "is empty")
 		field := fields[strings.ToLower(name)]
 		if field == nil || field.IsMap() || field.IsList() || field.Enum() != nil {
 			continue
@@ -143,12 +141,16 @@ func TestAllThatIsToldIsTakenOver(t *testing.T) {
 	definition := filled(&leaseholdv1.DefinitionInForce{})
 	wantSame(t, "definition", definitionFrom(definition), definition)
 	run := &Run{wire: filled(&leaseholdv1.Run{})}
-	if wire := run.wire; run.ScheduledAt() != wire.ScheduledAt.AsTime() || run.NextAt() != wire.NextAt.AsTime() ||
-		run.DeadlineAt() != wire.DeadlineAt.AsTime() || run.LocalTime() != wire.LocalTime || run.Attempt() != wire.Attempt ||
-		run.RequestID() != wire.RequestId || run.ID() != wire.RunId || run.MaxAttempts() != wire.MaxAttempts ||
-		run.Lateness() != wire.Lateness.AsDuration() || run.MissedCount() != wire.MissedCount || run.Kind() != RunKindScheduled {
-		t.Error(wire)
-	}
+	wire := run.wire
+	want(t, !(run.ScheduledAt() != wire.ScheduledAt.AsTime() || run.NextAt() != wire.NextAt.AsTime() ||
+		run.DeadlineAt() != wire.DeadlineAt.AsTime() || run.LocalTime() != wire.LocalTime || run.Attempt() != wire.Attempt) && run.RequestID() == wire.RequestId &&
+		run.ID() == wire.RunId &&
+		run.MaxAttempts() == wire.MaxAttempts &&
+		run.Lateness() == wire.Lateness.AsDuration() &&
+		run.MissedCount() == wire.MissedCount &&
+		run.Kind() == RunKindScheduled,
+
+		wire)
 	wantSame(t, "previous", run.Previous(), run.wire.Previous)
 }
 
@@ -157,16 +159,13 @@ func TestWhatIsNotToldIsNothing(t *testing.T) {
 	if record.Reserved != nil || record.BreakNote != nil || !record.AcquiredAt.IsZero() || record.State != LockStateHeld {
 		t.Errorf("%+v", record)
 	}
-	if scheduleFrom(nil) != nil || stateFrom(nil) != nil || endedFrom(nil) != nil || noteFrom(nil) != nil || specFrom(LockKey{}, nil) != nil {
-		t.Error("nothing was told")
-	}
+	want(t, scheduleFrom(nil) == nil && stateFrom(nil) == nil && endedFrom(nil) == nil && noteFrom(nil) == nil && specFrom(LockKey{}, nil) == nil, "nothing was told")
 	for wire, wanted := range map[leaseholdv1.ErrorReason]Reason{
 		leaseholdv1.ErrorReason_ERROR_REASON_STORE_DENIED: ReasonStoreDenied, leaseholdv1.ErrorReason_ERROR_REASON_UNSPECIFIED: "",
 		999: "999",
 	} {
-		if reason := reasonFrom(wire); reason != wanted {
-			t.Error(wire, reason)
-		}
+		reason := reasonFrom(wire)
+		want(t, reason == wanted, wire, reason)
 	}
 }
 
@@ -176,27 +175,23 @@ func at(seconds int) BootInstant { return BootInstant(seconds) * BootInstant(tim
 func TestS21WhatIsOfNoKnownKernelIsCountedFromItsRequestAndWithinAllBounds(t *testing.T) {
 	known, sent := &knownValidity{}, at(99)
 	known.takeIn(said{Until: 158_000, For: 58_000}.validity("elsewhere"), &sent, at(100), "")
-	if _, mustAsk := known.nextQuestion(); !mustAsk {
-		t.Error("nobody's clock was taken for ours")
-	}
+	_, mustAsk := known.nextQuestion()
+	want(t, mustAsk, "nobody's clock was taken for ours")
 	limit, sent := &knownDeadline{}, at(1_000)
-	if limit.takeIn((&instant{9_000_000, 300_000}).wire("elsewhere"), nil, at(1_001), ours); limit.known {
-		t.Error(limit.at)
-	}
+	limit.takeIn((&instant{9_000_000, 300_000}).wire("elsewhere"), nil, at(1_001), ours)
+	want(t, !limit.known, limit.at)
 	limit.takeIn((&instant{300_000, 300_000}).wire("elsewhere"), &sent, at(1_001), ours)
 	// What is older changes nothing.
 	earlier := at(900)
-	if limit.takeIn((&instant{0, 300_000}).wire("elsewhere"), &earlier, at(1_002), ours); limit.at != at(1_300) {
-		t.Error(limit.at)
-	}
+	limit.takeIn((&instant{0, 300_000}).wire("elsewhere"), &earlier, at(1_002), ours)
+	want(t, limit.at == at(1_300), limit.at)
 	for wanted, validity := range map[BootInstant]*leaseholdv1.Validity{
 		at(100):       {ValidFor: durationpb.New(-5 * time.Second)},
 		math.MaxInt64: {ValidFor: &durationpb.Duration{Seconds: 315_576_000_000}},
 	} {
 		known, sent := &knownValidity{}, at(100)
-		if known.takeIn(validity, &sent, at(101), ours); known.until != wanted {
-			t.Error(known.until, wanted)
-		}
+		known.takeIn(validity, &sent, at(101), ours)
+		want(t, known.until == wanted, known.until, wanted)
 	}
 }
 
@@ -220,22 +215,15 @@ func TestAnErrorHasWhatTheSidecarSaidAsData(t *testing.T) {
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 			{Field: "spec.wait", Description: "is 25 h; 0 to 24 h are allowed"},
 		}})
-	if err.Reason != ReasonInvalidField || err.Violations[0].Field != "spec.wait" ||
-		err.Error() != "one field is wrong; spec.wait: is 25 h; 0 to 24 h are allowed" {
-		t.Error("S19:", err)
-	}
+	want(t, err.Reason == ReasonInvalidField && err.Violations[0].Field == "spec.wait" && err.Error() == "one field is wrong; spec.wait: is 25 h; 0 to 24 h are allowed",
+		"S19:", err)
 	err = refused(codes.Unavailable, "", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	if err.RetryAfter != time.Second || err.Error() != "UNAVAILABLE" || status.Code(err) != codes.Unavailable {
-		t.Error(err, err.RetryAfter)
-	}
+	want(t, err.RetryAfter == time.Second && err.Error() == "UNAVAILABLE" && status.Code(err) == codes.Unavailable, err, err.RetryAfter)
 	err = refused(codes.FailedPrecondition, "no", &errdetails.ErrorInfo{Domain: "example.com", Reason: "HOLD_LOST"})
-	if err.Reason != "" || toldLost(err) != nil {
-		t.Error("it is of another domain:", err.Reason)
-	}
+	want(t, err.Reason == "" && toldLost(err) == nil, "it is of another domain:", err.Reason)
 	unknown := refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "NEW_ONE"}
-	if loss := toldLost(refusal(unknown.err())); loss == nil || loss.Reason != LossReasonUnspecified || loss.Detail != "so it is" {
-		t.Error(loss)
-	}
+	loss := toldLost(refusal(unknown.err()))
+	want(t, loss != nil && loss.Reason == LossReasonUnspecified && loss.Detail == "so it is", loss)
 }
 
 func TestS26T8AReleaseTellsWhatBecameOfItsCheckpointAndOfItsOutcome(t *testing.T) {
@@ -272,21 +260,17 @@ func TestS26T8AReleaseTellsWhatBecameOfItsCheckpointAndOfItsOutcome(t *testing.T
 		err, detail := result.incomplete(), ""
 		switch told.checkpoint {
 		case CheckpointOutcomeSaved:
-			if err != nil {
-				t.Error(err)
-			}
+			want(t, err == nil, err)
 			continue
 		case CheckpointOutcomeUnknown:
 			detail = as[*CheckpointUnknownError](t, err).Detail
 		default:
 			detail = as[*CheckpointNotSavedError](t, err).Detail
 		}
-		if unrecorded := as[*OutcomeNotRecordedError](t, err); unrecorded.Result != told.recorded || detail != result.CheckpointDetail {
-			t.Error(unrecorded, detail)
-		}
+		unrecorded := as[*OutcomeNotRecordedError](t, err)
+		want(t, unrecorded.Result == told.recorded && detail == result.CheckpointDetail, unrecorded, detail)
 	}
 	wire := &leaseholdv1.ReleaseResult{CheckpointOutcome: 1, OutcomeResult: 1}
-	if result := resultFrom(wire, releasing{}); result.CheckpointOutcome != CheckpointOutcomeNone || result.OutcomeResult != "" {
-		t.Error("nothing was asked for:", result)
-	}
+	result := resultFrom(wire, releasing{})
+	want(t, result.CheckpointOutcome == CheckpointOutcomeNone && result.OutcomeResult == "", "nothing was asked for:", result)
 }

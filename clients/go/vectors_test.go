@@ -85,9 +85,7 @@ func readVectors(t *testing.T, name string) []vector {
 
 func TestTheClientDoesWhatTheVectorsSay(t *testing.T) {
 	vectors := append(readVectors(t, "client.jsonl"), readVectors(t, "runs.jsonl")...)
-	if len(vectors) < 90 {
-		t.Error("vectors are missing:", len(vectors))
-	}
+	want(t, len(vectors) >= 90, "vectors are missing:", len(vectors))
 	for _, v := range vectors {
 		t.Run(v.Vector, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,9 +118,8 @@ func (s *stage) play(next step) {
 		go s.do(name, of)
 	}
 	if next.Tell != nil {
-		if err := s.tell(next.On, next.Tell); err != nil {
-			s.Error(err)
-		}
+		err := s.tell(next.On, next.Tell)
+		want(s, err == nil, err)
 	}
 	if next.Break != nil {
 		s.end(next.On, next.Break.err())

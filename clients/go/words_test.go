@@ -80,7 +80,5 @@ func TestWhatIsSaidIsWhatAllClientsSay(t *testing.T) {
 		}
 		count++
 	}
-	if lines.Err() != nil || count < 20 {
-		t.Error(count, lines.Err())
-	}
+	want(t, lines.Err() == nil && count >= 20, count, lines.Err())
 }
