@@ -74,7 +74,7 @@ func (stories) S16ACallThatWaitsForAResumeEndsWithItsContextAndASaveWithTheHold(
 	s.always("report_progress", nil)
 	impatient, cancel := context.WithCancel(s.Context())
 	reported := later(func() (any, error) { return nil, hold.ReportProgress(impatient) })
-	s.breaks(errGone)
+	s.breaks(0, errGone)
 	saved := later(func() (uint64, error) { return hold.Save(impatient, nil) })
 	s.give("report_progress", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
 	s.pass(1_000)
@@ -99,7 +99,7 @@ func (stories) S26AnOlderSaveThatIsAnsweredLaterIsNotTheCheckpointAndWhatAResume
 		version uint64
 		wanted  string
 	}{{4, "second"}, {6, "stored"}} {
-		s.breaks(errGone)
+		s.breaks(0, errGone)
 		limit := s.clock() + int64(stored.version)*100_000
 		of := s.fresh()
 		of.MaxHold = &instant{limit, limit - s.clock()}

@@ -64,7 +64,7 @@ func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *s
 	over := s.leads(s.Context(), func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
 	s.wantSent("hold")
 	refuse := func(code codes.Code, pause int64) {
-		s.breaks(status.Error(code, "not now"))
+		s.breaks(0, status.Error(code, "not now"))
 		s.pass(s.clock() + pause - 1)
 		s.wantSent()
 		s.pass(s.clock() + 1)
@@ -82,7 +82,7 @@ func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *s
 	s.start()
 	s.pass(s.clock() + 10_000)
 	s.wantSent("hold")
-	s.breaks(status.Error(codes.PermissionDenied, "no"))
+	s.breaks(0, status.Error(codes.PermissionDenied, "no"))
 	as[*RefusedError](s, (<-over).err)
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
 		want(s, !(passes(refusal(status.Error(code, "no")))), code)

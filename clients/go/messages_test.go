@@ -129,8 +129,7 @@ func fillIn[M proto.Message](message M, kernel string, of said) M {
 		}
 		switch enum := field.Enum(); {
 		case enum != nil:
-			prefix := strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
-			number := enum.Values().ByName(protoreflect.Name(prefix + value.(string))).Number()
+			number := enum.Values().ByName(protoreflect.Name(prefixOf(enum) + value.(string))).Number()
 			into.Set(field, protoreflect.ValueOfEnum(number))
 		case field.Message() != nil:
 			into.Set(field, protoreflect.ValueOfMessage(value.(proto.Message).ProtoReflect()))
@@ -139,6 +138,10 @@ func fillIn[M proto.Message](message M, kernel string, of said) M {
 		}
 	}
 	return message
+}
+
+func prefixOf(enum protoreflect.EnumDescriptor) string {
+	return strings.TrimSuffix(string(enum.Values().Get(0).Name()), "UNSPECIFIED")
 }
 
 // says is a word of a stream: one of those that its messages may be.
@@ -166,20 +169,12 @@ func granting(kernel string, of said) *leaseholdv1.Grant {
 
 // answerOf is an answer to a call.
 func answerOf(kernel, name string, of said) proto.Message {
-	switch name {
-	case "release":
-		return &leaseholdv1.ReleaseLeaseResponse{Result: of.result()}
-	case "get_hold":
+	if name == "get_hold" {
 		of.State = cmp.Or(of.State, "HELD")
-		return fillIn(&leaseholdv1.GetHoldResponse{}, kernel, of)
-	case "report_progress":
-		return fillIn(&leaseholdv1.ReportProgressResponse{}, kernel, of)
-	case "extend_lease":
-		return fillIn(&leaseholdv1.ExtendLeaseResponse{}, kernel, of)
-	case "save_checkpoint":
-		return fillIn(&leaseholdv1.SaveCheckpointResponse{}, kernel, of)
-	case "complete_run":
-		return fillIn(&leaseholdv1.CompleteRunResponse{}, kernel, of)
 	}
-	panic("no answer " + name)
+	return fillIn(map[string]proto.Message{
+		"release": &leaseholdv1.ReleaseLeaseResponse{}, "get_hold": &leaseholdv1.GetHoldResponse{},
+		"report_progress": &leaseholdv1.ReportProgressResponse{}, "extend_lease": &leaseholdv1.ExtendLeaseResponse{},
+		"save_checkpoint": &leaseholdv1.SaveCheckpointResponse{}, "complete_run": &leaseholdv1.CompleteRunResponse{},
+	}[name], kernel, of)
 }

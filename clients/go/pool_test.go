@@ -186,15 +186,13 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 			return errOf(hold.Release(s.Context()))
 		}, false, []string{"release 1"}},
 		"interrupted": {func(s *stage, hold *Hold) error {
-			s.end(1, errGone)
-			synctest.Wait()
+			s.breaks(1, errGone)
 			err := hold.ReportProgress(s.Context())
 			lose(s, 0, hold)
 			return errors.Join(err, errOf(hold.Release(s.Context())))
 		}, false, []string{"report_progress 1"}},
 		"resumed": {func(s *stage, hold *Hold) error {
-			s.end(1, errGone)
-			synctest.Wait()
+			s.breaks(1, errGone)
 			of := s.fresh()
 			of.Generation = 2
 			s.says("granted", of)
@@ -208,8 +206,7 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 			return errOf(s.run.Succeed(s.Context()))
 		}, true, []string{"complete_run 1 SUCCEEDED"}},
 		"run's stream ended": {func(s *stage, hold *Hold) error {
-			s.end(1, errGone)
-			synctest.Wait()
+			s.breaks(1, errGone)
 			lose(s, 0, hold)
 			return errOf(s.run.Succeed(s.Context()))
 		}, true, []string{"complete_run 1 SUCCEEDED"}},
@@ -226,7 +223,7 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 				hold, run := s.hold(), s.run
 				// A hold is refused there, and granted over another connection.
 				asked := s.asks(s.Context(), LeaseSpec{Wait: time.Minute})
-				s.breaks(tooOldFor2)
+				s.breaks(0, tooOldFor2)
 				s.pass(1_000)
 				other := s.granted(asked)
 				s.has(hold, run)

@@ -150,11 +150,11 @@ func (stories) EveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(s *st
 		return nil, s.client.Every(s.Context(), s.nightly(), func(context.Context, *Run) error { return nil })
 	})
 	for range 3 {
-		s.breaks(errGone)
+		s.breaks(0, errGone)
 		s.pass(s.clock() + 10_000)
 	}
 	s.wantSent("subscribe", "subscribe", "subscribe", "subscribe")
-	s.breaks(status.Error(codes.InvalidArgument, "spec.cron"))
+	s.breaks(0, status.Error(codes.InvalidArgument, "spec.cron"))
 	err := (<-over).err
 	want(s, status.Code(err) == codes.InvalidArgument, err)
 	s.kill()

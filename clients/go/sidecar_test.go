@@ -3,7 +3,6 @@ package leasehold
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"path"
@@ -19,6 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -107,18 +108,23 @@ func (s *sidecar) start() {
 }
 
 func (s *sidecar) kill() {
-	s.mutex.Lock()
-	for _, stream := range s.streams {
-		stream.over = true
-	}
-	s.mutex.Unlock()
+	s.locked(func() {
+		for _, stream := range s.streams {
+			stream.over = true
+		}
+	})
 	s.server.Stop()
 }
 
-func (s *sidecar) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (s *sidecar) locked(do func()) {
 	s.mutex.Lock()
-	listener := s.listener
-	s.mutex.Unlock()
+	defer s.mutex.Unlock()
+	do()
+}
+
+func (s *sidecar) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	var listener *bufconn.Listener
+	s.locked(func() { listener = s.listener })
 	return listener.DialContext(ctx)
 }
 
@@ -134,14 +140,29 @@ func (s *sidecar) hearLocked(ctx context.Context, request any) (heard, string) {
 	return came, name
 }
 
+// words are what the vectors say of a request: the name of its call, and fields of it.
+var words = map[protoreflect.Name][]protoreflect.Name{
+	"ReleaseLeaseRequest": {"release", "generation"}, "GetHoldRequest": {"get_hold", "generation"},
+	"ReportProgressRequest": {"report_progress", "generation"}, "ExtendLeaseRequest": {"extend_lease", "generation", "max_hold"},
+	"SaveCheckpointRequest": {"save_checkpoint", "generation", "value"}, "CompleteRunRequest": {"complete_run", "generation", "outcome"},
+}
+
 // wordsLocked is a request in the words of the vectors; one that they do not have is only named.
 func (s *sidecar) wordsLocked(request any) string {
+	message := request.(proto.Message).ProtoReflect()
 	switch request := request.(type) {
 	case *leaseholdv1.HoldLeaseRequest:
+		said := "hold"
 		if resume := request.GetResume(); resume != nil {
 			return s.resumeLocked(resume)
 		}
-		return asked(request.GetSpec())
+		spec := request.GetSpec().ProtoReflect()
+		for _, name := range []protoreflect.Name{"wait", "permits", "priority", "yields", "share"} {
+			if field := spec.Descriptor().Fields().ByName(name); spec.Has(field) {
+				said += strings.TrimSuffix(" "+string(name)+" "+valueOf(spec, name), " true")
+			}
+		}
+		return said
 	case *leaseholdv1.SubscribeScheduleRequest:
 		said := "subscribe"
 		if request.GetReconnected() {
@@ -151,40 +172,31 @@ func (s *sidecar) wordsLocked(request any) string {
 			said += " " + s.resumeLocked(resume)
 		}
 		return said
-	case *leaseholdv1.ReleaseLeaseRequest:
-		return fmt.Sprint("release ", request.GetGeneration())
-	case *leaseholdv1.GetHoldRequest:
-		return fmt.Sprint("get_hold ", request.GetGeneration())
-	case *leaseholdv1.ReportProgressRequest:
-		return fmt.Sprint("report_progress ", request.GetGeneration())
-	case *leaseholdv1.ExtendLeaseRequest:
-		return fmt.Sprint("extend_lease ", request.GetGeneration(), " ", request.GetMaxHold().AsDuration().Milliseconds())
-	case *leaseholdv1.SaveCheckpointRequest:
-		return fmt.Sprint("save_checkpoint ", request.GetGeneration(), " ", string(request.GetValue()))
-	case *leaseholdv1.CompleteRunRequest:
-		outcome := strings.TrimPrefix(request.GetOutcome().String(), "RUN_OUTCOME_")
-		return fmt.Sprint("complete_run ", request.GetGeneration(), " ", outcome)
 	}
-	return strings.TrimSuffix(string(request.(proto.Message).ProtoReflect().Descriptor().Name()), "Request")
+	said, isKnown := words[message.Descriptor().Name()]
+	if !isKnown {
+		return strings.TrimSuffix(string(message.Descriptor().Name()), "Request")
+	}
+	text := string(said[0])
+	for _, field := range said[1:] {
+		text += " " + valueOf(message, field)
+	}
+	return text
 }
 
-func asked(spec *leaseholdv1.LeaseSpec) string {
-	said := "hold"
-	for _, part := range []struct {
-		is   bool
-		said string
-	}{
-		{spec.GetWait().AsDuration() > 0, fmt.Sprint(" wait ", spec.GetWait().AsDuration().Milliseconds())},
-		{spec.GetPermits() > 1, fmt.Sprint(" permits ", spec.GetPermits())},
-		{spec.GetPriority() > 0, fmt.Sprint(" priority ", spec.GetPriority())},
-		{spec.GetYields(), " yields"},
-		{spec.GetShare() != "", " share " + spec.GetShare()},
-	} {
-		if part.is {
-			said += part.said
-		}
+// valueOf is what a field says.
+func valueOf(message protoreflect.Message, name protoreflect.Name) string {
+	field := message.Descriptor().Fields().ByName(name)
+	switch value := message.Get(field); field.Kind() {
+	case protoreflect.MessageKind:
+		return fmt.Sprint(duration(value.Message().Interface().(*durationpb.Duration)).Milliseconds())
+	case protoreflect.EnumKind:
+		return strings.TrimPrefix(string(field.Enum().Values().ByNumber(value.Enum()).Name()), prefixOf(field.Enum()))
+	case protoreflect.BytesKind:
+		return string(value.Bytes())
+	default:
+		return value.String()
 	}
-	return said
 }
 
 func (s *sidecar) resumeLocked(resume *leaseholdv1.Resume) string {
@@ -252,13 +264,7 @@ func (s *sidecar) give(name string, answer any) {
 }
 
 // always has each call of a name answered so, or by [sidecar.give] only if the answer is nil.
-func (s *sidecar) always(name string, answer any) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.answers[name] = answer; answer == nil {
-		delete(s.answers, name)
-	}
-}
+func (s *sidecar) always(name string, answer any) { s.locked(func() { s.answers[name] = answer }) }
 
 // stream says on a stream what the test says.
 func (s *sidecar) stream(_ any, stream grpc.ServerStream, of *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
@@ -308,25 +314,14 @@ func (s *sidecar) on(number int) *openStream {
 	return s.streams[number-1]
 }
 
-// word is what is said on a stream, in the words of the vectors.
-func (s *sidecar) word(on *openStream, name string, of said) proto.Message {
-	return says(proto.Clone(on.empty), s.kernel, name, of)
+// tell says an event on a stream, in the words of the vectors.
+func (s *sidecar) tell(on *openStream, name string, of said) {
+	on.granted = on.granted || name == "granted" || name == "run"
+	on.said <- s.word(on, name, of)
 }
 
-func (s *sidecar) tell(number int, text json.RawMessage) error {
-	on := s.on(number)
-	var events []map[string]said
-	if text[0] == '{' {
-		text = json.RawMessage("[" + string(text) + "]")
-	}
-	err := strict(text, &events)
-	for _, event := range events {
-		for name, of := range event {
-			on.granted = on.granted || name == "granted" || name == "run"
-			on.said <- s.word(on, name, of)
-		}
-	}
-	return err
+func (s *sidecar) word(on *openStream, name string, of said) proto.Message {
+	return says(proto.Clone(on.empty), s.kernel, name, of)
 }
 
 // end ends a stream with an error, or without one.

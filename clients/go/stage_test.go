@@ -2,12 +2,11 @@ package leasehold
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,21 +24,19 @@ type stage struct {
 	client *Client
 	runs   *Runs
 	began  time.Time
-	until  json.RawMessage
+	until  string
 
-	own   sync.Mutex
-	slept time.Duration
-	held  *Hold
-	run   *Run
-	told  []string
-	ended []string
+	// What follows is guarded by the sidecar's mutex.
+	slept       time.Duration
+	held        *Hold
+	run         *Run
+	told, ended []string
 }
 
 // now makes the stage a clock, whose kernel is ours and which begins at base.
-func (s *stage) now() BootInstant {
-	s.own.Lock()
-	defer s.own.Unlock()
-	return BootInstant(bases["ours"] + time.Since(s.began) + s.slept)
+func (s *stage) now() (now BootInstant) {
+	s.locked(func() { now = BootInstant(bases["ours"] + time.Since(s.began) + s.slept) })
+	return now
 }
 
 func (s *stage) bootID() string { return ours }
@@ -54,11 +51,8 @@ func sinceBase(instant BootInstant) int64 {
 // newStage takes options of the client and of the sidecar's server.
 func newStage(t *testing.T, kernel string, with ...any) *stage {
 	t.Helper()
-	s := &stage{T: t, began: time.Now(), until: json.RawMessage("null")}
-	s.sidecar = &sidecar{kernel: kernel, answers: map[string]any{}, isValid: func() bool {
-		hold := s.hold()
-		return hold != nil && hold.Valid()
-	}}
+	s := &stage{T: t, sidecar: &sidecar{kernel: kernel, answers: map[string]any{}}, began: time.Now(), until: "null"}
+	s.isValid = func() bool { hold := s.hold(); return hold != nil && hold.Valid() }
 	opts := []Option{WithEndpoint("unix:///sidecar")}
 	for _, option := range with {
 		switch option := option.(type) {
@@ -70,13 +64,11 @@ func newStage(t *testing.T, kernel string, with ...any) *stage {
 	}
 	s.start()
 	var err error
-	if s.client, err = s.connect(opts...); err != nil {
-		t.Fatal(err)
-	}
-	if s.runs, err = s.client.Runs(s.nightly()); err != nil {
-		t.Fatal(err)
-	}
+	s.client, err = s.connect(opts...)
+	want(t, err == nil, err)
 	s.client.random = func() float64 { return 1 }
+	s.runs, err = s.client.Runs(s.nightly())
+	want(t, err == nil, err)
 	return s
 }
 
@@ -119,18 +111,13 @@ func (s *stage) leave() {
 // fresh is a validity of 58 s.
 func (s *stage) fresh() said { return said{Until: s.clock() + 58_000, For: 58_000} }
 
-func (s *stage) hold() *Hold {
-	s.own.Lock()
-	defer s.own.Unlock()
-	return s.held
+func (s *stage) hold() (held *Hold) {
+	s.locked(func() { held = s.held })
+	return held
 }
 
 // has takes in what was granted.
-func (s *stage) has(hold *Hold, run *Run) {
-	s.own.Lock()
-	defer s.own.Unlock()
-	s.held, s.run = hold, run
-}
+func (s *stage) has(hold *Hold, run *Run) { s.locked(func() { s.held, s.run = hold, run }) }
 
 // pass lets the time go to a moment.
 func (s *stage) pass(to int64) {
@@ -172,17 +159,14 @@ func (s *stage) granted(asked <-chan outcome[*Hold]) *Hold {
 	s.Helper()
 	s.says("granted", s.fresh())
 	got := <-asked
-	if got.err != nil {
-		s.Fatal(got.err)
-	}
+	want(s, got.err == nil, got.err)
 	s.has(got.value, nil)
 	return got.value
 }
 
 func (s *stage) nightly() ScheduleSpec {
 	spec := nightly()
-	spec.OnHoldEvent = s.hear
-	spec.OnEvent = s.hearOfSchedule
+	spec.OnHoldEvent, spec.OnEvent = s.hear, func(event ScheduleEvent) { s.hears(event) }
 	return spec
 }
 
@@ -197,24 +181,22 @@ func (s *stage) running() *Run {
 	s.says("standby", said{Understood: true})
 	s.says("run", s.fresh())
 	got := <-asked
-	if got.err != nil {
-		s.Fatal(got.err)
-	}
+	want(s, got.err == nil, got.err)
 	s.has(got.value.hold, got.value)
 	return got.value
 }
 
 // says tells an event on the newest stream.
-func (s *stage) says(name string, of said) {
-	on := s.on(0)
-	on.granted = on.granted || name == "granted" || name == "run"
-	on.said <- s.word(on, name, of)
+func (s *stage) says(name string, of said) { s.tells(0, name, of) }
+
+func (s *stage) tells(number int, name string, of said) {
+	s.tell(s.on(number), name, of)
 	synctest.Wait()
 }
 
-// breaks ends the newest stream.
-func (s *stage) breaks(err error) {
-	s.end(0, err)
+// breaks ends a stream.
+func (s *stage) breaks(number int, err error) {
+	s.end(number, err)
 	synctest.Wait()
 }
 
@@ -223,20 +205,24 @@ func (s *stage) wantSent(wanted ...string) {
 	s.Helper()
 	synctest.Wait()
 	sent, faults := s.takeSent()
-	if !slices.Equal(sent, wanted) || faults != nil {
-		s.Errorf("%q, not %q; %q", sent, wanted, faults)
-	}
+	same(s, "sent", sent, wanted)
+	same(s, "wrong", faults, nil)
 }
 
 func (s *stage) wantTold(wanted ...string) {
 	s.Helper()
 	synctest.Wait()
-	s.own.Lock()
-	defer s.own.Unlock()
-	if !slices.Equal(s.told, wanted) {
-		s.Errorf("%q, not %q", s.told, wanted)
-	}
-	s.told = nil
+	s.locked(func() {
+		same(s, "told", s.told, wanted)
+		s.told = nil
+	})
+}
+
+// wantAlive are the streams that neither side has ended.
+func (s *stage) wantAlive(wanted ...int) {
+	s.Helper()
+	synctest.Wait()
+	same(s, "open", s.alive(), wanted)
 }
 
 // wantLoss is that the hold's context tells of a loss.
@@ -248,6 +234,21 @@ func (s *stage) wantLoss(hold *Hold, reason LossReason) *LostError {
 		s.Fatal(context.Cause(hold.Context()), hold.Loss(), hold.Remaining())
 	}
 	return loss
+}
+
+// want is that something is so; if not, it shows what else there is.
+func want(t testing.TB, isSo bool, shown ...any) {
+	t.Helper()
+	if !isSo {
+		t.Error(shown...)
+	}
+}
+
+func same[E comparable](t testing.TB, what string, is, wanted []E) {
+	t.Helper()
+	if !slices.Equal(is, wanted) {
+		t.Errorf("%s: %#v, not %#v", what, is, wanted)
+	}
 }
 
 // as gives an error of a type, which err must be.
@@ -262,90 +263,45 @@ func as[E error](t testing.TB, err error) (wanted E) {
 func errOf[T any](_ T, err error) error { return err }
 
 // hear takes in what the holder is told, but the grant, which the hold itself is.
-func (s *stage) hear(event HoldEvent) {
-	var said string
+func (s *stage) hear(event HoldEvent) { s.hears(event) }
+
+func (s *stage) hears(event any) {
+	said := strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", event), "leasehold."))
 	switch event := event.(type) {
 	case Granted:
 		return
 	case Waiting:
-		said = fmt.Sprintf("waiting %d", event.Position)
-	case Renewed:
-		said = "renewed"
+		said += fmt.Sprint(" ", event.Position)
 	case AtRisk:
 		said = "at_risk " + string(event.Cause)
-	case Recovered:
-		said = "recovered"
 	case Draining:
-		said = fmt.Sprintf("draining %d", event.TimeLeft.Milliseconds())
-	case Interrupted:
-		said = "interrupted"
-	case Resumed:
-		said = "resumed"
+		said += fmt.Sprint(" ", event.TimeLeft.Milliseconds())
 	case Revoked:
-		said = "revoked by " + event.Notice.By
+		said += " by " + event.Notice.By
 	case Lost:
-		said = "lost " + string(event.Loss.Reason)
-	}
-	s.own.Lock()
-	defer s.own.Unlock()
-	s.told = append(s.told, said)
-}
-
-// hearOfSchedule takes in what a subscriber is told.
-func (s *stage) hearOfSchedule(event ScheduleEvent) {
-	said := "subscribed"
-	switch event := event.(type) {
-	case HoldEvent:
-		s.hear(event)
-		return
-	case Standby:
-		said = "standby"
+		said += " " + string(event.Loss.Reason)
 	case DefinitionInForce:
-		said = "definition"
-		if event.Conflict {
-			said += " conflict"
-		}
+		said = "definition" + map[bool]string{true: " conflict"}[event.Conflict]
 	}
-	s.own.Lock()
-	defer s.own.Unlock()
-	s.told = append(s.told, said)
+	s.locked(func() { s.told = append(s.told, said) })
 }
 
 // request is the newest one of a type.
 func request[M proto.Message](s *stage) (newest M) {
-	s.Helper()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	for _, came := range s.requests {
-		if request, isOne := came.Message.(M); isOne {
-			newest = request
+	s.locked(func() {
+		for _, came := range s.requests {
+			if request, isOne := came.Message.(M); isOne {
+				newest = request
+			}
 		}
-	}
+	})
 	return newest
 }
 
 func (s *stage) releases(hold *Hold) {
 	s.Helper()
-	if _, err := hold.Release(s.Context()); err != nil {
-		s.Error(err)
-	}
-}
-
-// wantAlive are the streams that neither side has ended.
-func (s *stage) wantAlive(wanted ...int) {
-	s.Helper()
-	synctest.Wait()
-	if alive := s.alive(); !slices.Equal(alive, wanted) {
-		s.Errorf("%v, not %v", alive, wanted)
-	}
-}
-
-// want is that something is so; if not, it shows what else there is.
-func want(t testing.TB, isSo bool, shown ...any) {
-	t.Helper()
-	if !isSo {
-		t.Error(shown...)
-	}
+	_, err := hold.Release(s.Context())
+	want(s, err == nil, err)
 }
 
 // stories are tests, each with a stage of its own.

@@ -1,12 +1,12 @@
 package leasehold
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,7 +25,7 @@ type vector struct {
 type step struct {
 	At, Sleep, Within int64
 	Do                map[string]deed
-	Tell              json.RawMessage
+	Tell              tell
 	On                int
 	Break             *refusing
 	Answer            map[string]said
@@ -39,13 +39,24 @@ type step struct {
 
 // deed is what the holder does, with all that it may say.
 type deed struct {
-	Wait         int64
-	MaxHold      int64 `json:"max_hold"`
-	Permits      uint32
-	Priority     uint32
-	Yields       bool
-	Share, Value string
-	Outcome      string
+	Wait                  int64
+	MaxHold               int64 `json:"max_hold"`
+	Permits, Priority     uint32
+	Yields                bool
+	Share, Value, Outcome string
+}
+
+// tell is an event, or a list of them.
+type tell []map[string]said
+
+func (t *tell) UnmarshalJSON(text []byte) error {
+	var events []map[string]said
+	if text[0] == '{' {
+		text = []byte("[" + string(text) + "]")
+	}
+	err := strict(text, &events)
+	*t = events
+	return err
 }
 
 func strict(text []byte, into any) error {
@@ -54,31 +65,27 @@ func strict(text []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-func readVectors(t *testing.T, name string) []vector {
+// linesOf are those of a file of proto/vectors.
+func linesOf(t *testing.T, name string) []string {
 	t.Helper()
-	file, err := os.Open("../../proto/vectors/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	var vectors []vector
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		line := lines.Text()
+	text, err := os.ReadFile("../../proto/vectors/" + name)
+	want(t, err == nil, err)
+	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool { return line == "" })
+}
+
+func readVectors(t *testing.T, name string) (vectors []vector) {
+	t.Helper()
+	for _, line := range linesOf(t, name) {
 		var err error
-		switch {
-		case line == "":
-		case strings.HasPrefix(line, `{"vector":`):
+		if strings.HasPrefix(line, `{"vector":`) {
 			vectors = append(vectors, vector{Kernel: "ours"})
 			err = strict([]byte(line), &vectors[len(vectors)-1])
-		default:
-			var next step
-			err = strict([]byte(line), &next)
+		} else {
 			last := &vectors[len(vectors)-1]
-			last.steps = append(last.steps, next)
+			last.steps = append(last.steps, step{})
+			err = strict([]byte(line), &last.steps[len(last.steps)-1])
 		}
-		if err != nil {
-			t.Fatal(line, err)
-		}
+		want(t, err == nil, line, err)
 	}
 	return vectors
 }
@@ -103,11 +110,7 @@ func TestTheClientDoesWhatTheVectorsSay(t *testing.T) {
 func (s *stage) play(next step) {
 	s.Helper()
 	s.reach(next.At)
-	if next.Sleep > 0 {
-		s.own.Lock()
-		s.slept += time.Duration(next.Sleep) * time.Millisecond
-		s.own.Unlock()
-	}
+	s.locked(func() { s.slept += time.Duration(next.Sleep) * time.Millisecond })
 	for name, answer := range next.Answer {
 		s.give(name, answer)
 	}
@@ -117,9 +120,10 @@ func (s *stage) play(next step) {
 	for name, of := range next.Do {
 		go s.do(name, of)
 	}
-	if next.Tell != nil {
-		err := s.tell(next.On, next.Tell)
-		want(s, err == nil, err)
+	for _, event := range next.Tell {
+		for name, of := range event {
+			s.tell(s.on(next.On), name, of)
+		}
 	}
 	if next.Break != nil {
 		s.end(next.On, next.Break.err())
@@ -132,16 +136,11 @@ func (s *stage) play(next step) {
 // reach lets the time go on to a step. The validity ends at its end, neither sooner nor later.
 func (s *stage) reach(at int64) {
 	s.Helper()
-	var until int64
-	if string(s.until) != "null" && json.Unmarshal(s.until, &until) == nil && s.clock() < until && until < at {
+	if until, err := strconv.ParseInt(s.until, 10, 64); err == nil && s.clock() < until && until < at {
 		s.pass(until - 1)
-		if !s.hold().Valid() {
-			s.Errorf("before %d: the hold is over at %d already", at, until-1)
-		}
+		want(s, s.hold().Valid(), "before", at, "the hold is over already")
 		s.pass(until)
-		if s.hold().Valid() {
-			s.Errorf("before %d: the hold is not over at %d", at, until)
-		}
+		want(s, !s.hold().Valid(), "before", at, "the hold is not over at", until)
 	}
 	s.pass(at)
 }
@@ -149,55 +148,48 @@ func (s *stage) reach(at int64) {
 func (s *stage) compare(next step) {
 	s.Helper()
 	sent, faults := s.takeSent()
-	s.own.Lock()
-	told, returned := s.told, s.ended
-	s.told, s.ended = nil, nil
-	s.own.Unlock()
-	if _, closes := next.Do["close"]; closes {
-		slices.Sort(returned)
-		slices.Sort(next.Returned)
-	}
-	for what, lists := range map[string][2][]string{
-		"sent": {sent, next.Sent}, "told": {told, next.Told}, "returned": {returned, next.Returned}, "wrong": {faults, nil},
-	} {
-		if !slices.Equal(lists[0], lists[1]) {
-			s.Errorf("at %d %s: %q, not %q", next.At, what, lists[0], lists[1])
-		}
-	}
 	if next.Until != nil {
-		s.until = next.Until
+		s.until = string(next.Until)
 	}
 	until := "null"
-	if hold := s.hold(); hold != nil && hold.Valid() {
+	hold := s.hold()
+	if hold != nil && hold.Valid() {
 		until = fmt.Sprint(sinceBase(hold.ValidUntil()))
 	}
-	if until != string(s.until) {
-		s.Errorf("at %d until: %s, not %s", next.At, until, s.until)
-	}
-	if next.MaxHold != nil {
-		if ends, _ := s.hold().MaxHoldEnds(); sinceBase(ends) != *next.MaxHold {
-			s.Errorf("at %d max_hold: %d, not %d", next.At, sinceBase(ends), *next.MaxHold)
+	s.locked(func() {
+		if _, closes := next.Do["close"]; closes {
+			slices.Sort(s.ended)
+			slices.Sort(next.Returned)
 		}
+		for what, lists := range map[string][2][]string{
+			"sent": {sent, next.Sent}, "told": {s.told, next.Told}, "returned": {s.ended, next.Returned}, "wrong": {faults, nil},
+			"until": {{until}, {s.until}},
+		} {
+			same(s, fmt.Sprint("at ", next.At, " ", what), lists[0], lists[1])
+		}
+		s.told, s.ended = nil, nil
+	})
+	if next.MaxHold != nil {
+		ends, _ := hold.MaxHoldEnds()
+		want(s, sinceBase(ends) == *next.MaxHold, "at", next.At, "max_hold", sinceBase(ends))
 	}
-	if open := s.alive(); next.Open != nil && !slices.Equal(open, next.Open) {
-		s.Errorf("at %d open: %v, not %v", next.At, open, next.Open)
+	if next.Open != nil {
+		same(s, fmt.Sprint("at ", next.At, " open"), s.alive(), next.Open)
 	}
 }
 
 // do is what the holder does, and what comes of it.
 func (s *stage) do(name string, of deed) {
-	ctx := s.Context()
-	var done string
+	ctx, done := s.Context(), "done"
 	var err error
 	switch name {
 	case "hold":
 		var hold *Hold
-		spec := LeaseSpec{
+		hold, err = s.client.Hold(ctx, LeaseSpec{
 			Key: LockKey{Function: "f"}, Wait: time.Duration(of.Wait) * time.Millisecond, Permits: of.Permits,
 			Priority: of.Priority, Yields: of.Yields, Share: of.Share, OnEvent: s.hear,
-		}
-		if hold, err = s.client.Hold(ctx, spec); err == nil {
-			done = "held"
+		})
+		if done = "held"; err == nil {
 			s.has(hold, nil)
 		}
 	case "next_run":
@@ -212,15 +204,18 @@ func (s *stage) do(name string, of deed) {
 		done = string(completed.Result)
 	case "close":
 		s.runs.Close()
-		done = "done"
 	case "release":
 		var result ReleaseResult
 		result, err = s.hold().Release(ctx)
 		done = string(result.Outcome)
 	case "report_progress":
-		done, err = "done", s.hold().ReportProgress(ctx)
+		if s.run != nil {
+			err = s.run.ReportProgress(ctx)
+		} else {
+			err = s.hold().ReportProgress(ctx)
+		}
 	case "extend_lease":
-		done, err = "done", s.hold().Extend(ctx, time.Duration(of.MaxHold)*time.Millisecond)
+		err = s.hold().Extend(ctx, time.Duration(of.MaxHold)*time.Millisecond)
 	case "save_checkpoint":
 		var version uint64
 		version, err = s.hold().Save(ctx, []byte(of.Value))
@@ -231,9 +226,7 @@ func (s *stage) do(name string, of deed) {
 	if err != nil {
 		done = nameOfError(err)
 	}
-	s.own.Lock()
-	defer s.own.Unlock()
-	s.ended = append(s.ended, name+" "+done)
+	s.locked(func() { s.ended = append(s.ended, name+" "+done) })
 }
 
 func nameOfError(err error) string {

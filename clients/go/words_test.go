@@ -1,16 +1,14 @@
 package leasehold
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
-	"os"
 	"testing"
 	"time"
 )
 
-// words is a line of proto/vectors/words.jsonl.
-type words struct {
+// sentence is a line of proto/vectors/words.jsonl.
+type sentence struct {
 	Error    string
 	Says     string
 	LockPath string `json:"lock_path"`
@@ -31,7 +29,7 @@ type words struct {
 	Feature   string
 }
 
-func (w words) error() error {
+func (w sentence) error() error {
 	switch w.Error {
 	case "busy":
 		record := LockRecord{LockPath: w.LockPath, Holder: w.Holder, HolderIsLastRecorded: w.HolderIsLastRecorded}
@@ -64,21 +62,11 @@ func (w words) error() error {
 
 // TestWhatIsSaidIsWhatAllClientsSay makes the errors that the clients have in common, each in the words of the list.
 func TestWhatIsSaidIsWhatAllClientsSay(t *testing.T) {
-	list, err := os.Open("../../proto/vectors/words.jsonl")
-	if err != nil {
-		t.Fatal(err)
+	lines := linesOf(t, "words.jsonl")
+	want(t, len(lines) >= 20, len(lines))
+	for _, text := range lines {
+		var line sentence
+		err := json.Unmarshal([]byte(text), &line)
+		want(t, err == nil && line.error().Error() == line.Says, text, err, line.error())
 	}
-	defer list.Close()
-	lines, count := bufio.NewScanner(list), 0
-	for lines.Scan() {
-		var line words
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
-		if said := line.error().Error(); said != line.Says {
-			t.Errorf("%q instead of %q", said, line.Says)
-		}
-		count++
-	}
-	want(t, lines.Err() == nil && count >= 20, count, lines.Err())
 }
