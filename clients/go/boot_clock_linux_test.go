@@ -23,21 +23,15 @@ func TestS21AClockThatATimeNamespaceShiftsIsNotTheKernels(t *testing.T) {
 		{"nonsense", one, one, true},
 	} {
 		process := t.TempDir()
-		if err := os.Mkdir(filepath.Join(process, "ns"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		ok(t, os.Mkdir(filepath.Join(process, "ns"), 0o700))
 		if told.offsets != "" {
-			if err := os.WriteFile(filepath.Join(process, "timens_offsets"), []byte(told.offsets), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.WriteFile(filepath.Join(process, "timens_offsets"), []byte(told.offsets), 0o600))
 		}
 		for name, namespace := range map[string]string{"ns/time": told.ours, "ns/time_for_children": told.ofChildren} {
 			if namespace == "" {
 				continue
 			}
-			if err := os.Symlink(namespace, filepath.Join(process, name)); err != nil {
-				t.Fatal(err)
-			}
+			ok(t, os.Symlink(namespace, filepath.Join(process, name)))
 		}
 		if shifted := isShifted(process); shifted != told.shifted {
 			t.Errorf("%+v: shifted is %v", told, shifted)

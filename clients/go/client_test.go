@@ -2,7 +2,6 @@ package leasehold
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -190,8 +189,7 @@ func (stories) S37ACallTriesOnWhereItIsWhileItsWaitLasts(s *stage) {
 	want(s, refused.Reason == ReasonUnsupported, err)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	_, err = s.client.Acquire(ctx, LeaseSpec{Wait: time.Minute})
-	want(s, errors.Is(err, context.Canceled), err)
+	wantIs(s, errOf(s.client.Acquire(ctx, LeaseSpec{Wait: time.Minute})), context.Canceled)
 	_, err = s.client.Acquire(s.Context(), LeaseSpec{Wait: time.Minute})
 	want(s, err == nil && refusals == 4, err, refusals)
 	_, err = s.client.Release(s.Context(), "lease-1")

@@ -32,44 +32,32 @@ func TestInvalidEndpointsAreRefusedWithWhatWouldBeValid(t *testing.T) {
 		"127.0.0.1:50951", "ftp://host", "unix://", "unix://relative", "http://", "http://a b", "http://h:1/path",
 		"http://user:hunter2@host:1",
 	} {
-		_, err := Connect(t.Context(), WithEndpoint(endpoint))
-		var invalid *EndpointError
-		if !errors.As(err, &invalid) || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", endpoint, err)
-		}
+		err := as[*EndpointError](t, errOf(Connect(t.Context(), WithEndpoint(endpoint))))
+		want(t, !strings.Contains(err.Error(), "hunter2"), err)
 	}
-	_, err := Connect(t.Context(), WithEndpoint("127.0.0.1:1"))
-	want(t, strings.Contains(err.Error(), "http://host:port"), err)
+	for wanted, opts := range map[string][]Option{
+		"http://host:port":      {WithEndpoint("127.0.0.1:1")},
+		"only https":            {WithEndpoint("http://127.0.0.1:1"), WithCA([]byte("pem"))},
+		"certificate authority": {WithEndpoint("https://127.0.0.1:1")},
+		"PEM":                   {WithEndpoint("https://127.0.0.1:1"), WithCA([]byte("nonsense"))},
+		"bearer token":          {WithEndpoint("http://127.0.0.1:1"), WithBearerToken("se\ncret")},
+		"release timeout":       {WithReleaseTimeout(0)},
+	} {
+		err := errOf(Connect(t.Context(), opts...))
+		want(t, err != nil && strings.Contains(err.Error(), wanted) && !strings.Contains(err.Error(), "cret"), "S20:", wanted, err)
+	}
 }
 
 func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must(net.Listen("tcp", "127.0.0.1:0"))
 	_ = free.Close()
 	for _, endpoint := range []string{"http://" + free.Addr().String(), "unix:///nowhere/leasehold.sock"} {
 		t.Setenv(EndpointVariable, endpoint)
-		err := firstCall(t)
-		var unreachable *UnreachableError
-		if !errors.As(err, &unreachable) {
-			t.Fatal(err)
-		}
-		text := err.Error()
+		client := must(Connect(t.Context()))
+		text := as[*UnreachableError](t, errOf(client.Hold(t.Context(), LeaseSpec{}))).Error()
 		want(t, strings.Contains(text, endpoint) && strings.Contains(text, "leasehold serve"), text)
+		_ = client.Close()
 	}
-}
-
-// firstCall is what the first call of a client fails with.
-func firstCall(t *testing.T, opts ...Option) error {
-	t.Helper()
-	client, err := Connect(t.Context(), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	_, err = client.Hold(t.Context(), LeaseSpec{})
-	return err
 }
 
 func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
@@ -99,23 +87,6 @@ func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
 	}
 }
 
-func TestTLSOptionsMustFitTheEndpoint(t *testing.T) {
-	for wanted, opts := range map[string][]Option{
-		"only https":            {WithEndpoint("http://127.0.0.1:1"), WithCA([]byte("pem"))},
-		"certificate authority": {WithEndpoint("https://127.0.0.1:1")},
-		"PEM":                   {WithEndpoint("https://127.0.0.1:1"), WithCA([]byte("nonsense"))},
-	} {
-		if _, err := Connect(t.Context(), opts...); err == nil || !strings.Contains(err.Error(), wanted) {
-			t.Errorf("%s: %v", wanted, err)
-		}
-	}
-}
-
-func TestS20ATokenThatCannotBeSentIsNotShown(t *testing.T) {
-	_, err := Connect(t.Context(), WithEndpoint("http://127.0.0.1:1"), WithBearerToken("se\ncret"))
-	want(t, err != nil && strings.Contains(err.Error(), "bearer token") && !(strings.Contains(err.Error(), "cret")), err)
-}
-
 func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 	// It takes connections and says nothing.
 	silent := func(o *options) {
@@ -136,34 +107,28 @@ func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 
 func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		authority, strangers := newAuthority(t), newAuthority(t)
+		authority, strangers := newAuthority(), newAuthority()
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(authority.pem)
-		serverPair, err := tls.X509KeyPair(authority.issue(t, "localhost"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		serverPair := must(tls.X509KeyPair(authority.issue("localhost")))
 		s := newStage(t, "ours", grpc.Creds(credentials.NewTLS(&tls.Config{
 			Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
 		})))
 		defer s.leave()
 		s.always("", status.Error(codes.ResourceExhausted, "enough"))
 		first := func(opts ...Option) error {
-			client, err := s.connect(append([]Option{WithEndpoint("https://localhost:1")}, opts...)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := must(s.connect(append([]Option{WithEndpoint("https://localhost:1")}, opts...)...))
 			defer client.Close()
 			return errOf(client.Acquire(s.Context(), LeaseSpec{}))
 		}
-		certificate, key := authority.issue(t, "client")
+		certificate, key := authority.issue("client")
 		ours := WithClientCertificate(certificate, key)
-		err = first(WithCA(authority.pem), ours, WithBearerToken(" secret\n"))
+		err := first(WithCA(authority.pem), ours, WithBearerToken(" secret\n"))
 		refused := as[*RefusedError](t, err)
 		want(t, refused.Code == CodeResourceExhausted, err)
 		token := s.requests[0].head.Get("authorization")
 		want(t, slices.Equal(token, []string{"Bearer secret"}), token)
-		strange, strangeKey := strangers.issue(t, "client")
+		strange, strangeKey := strangers.issue("client")
 		source := WithTLSSource(func(context.Context) (TLS, error) {
 			return TLS{CA: authority.pem, Certificate: strange, Key: strangeKey}, nil
 		})
@@ -183,7 +148,7 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 }
 
 func TestTheNextConnectionHasTheNewestCertificates(t *testing.T) {
-	authority := newAuthority(t)
+	authority := newAuthority()
 	var asked atomic.Int32
 	credentials, err := gather([]Option{WithTLSSource(func(context.Context) (TLS, error) {
 		if asked.Add(1) == 3 {
@@ -209,49 +174,29 @@ type authority struct {
 	pem         []byte
 }
 
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &authority{certificate: &x509.Certificate{
+func newAuthority() *authority {
+	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
+	a.certificate = &x509.Certificate{
 		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
-	}, key: key}
-	der := a.sign(t, a.certificate, key)
-	if a.certificate, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
 	}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	der := a.sign(a.certificate, a.key)
+	a.certificate, a.pem = must(x509.ParseCertificate(der)), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return a
 }
 
-func (a *authority) sign(t *testing.T, certificate *x509.Certificate, key *ecdsa.PrivateKey) []byte {
-	t.Helper()
+func (a *authority) sign(certificate *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	certificate.SerialNumber = big.NewInt(1)
 	certificate.NotBefore, certificate.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, certificate, a.certificate, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der
+	return must(x509.CreateCertificate(rand.Reader, certificate, a.certificate, key.Public(), a.key))
 }
 
 // issue gives a certificate for a name, and its key.
-func (a *authority) issue(t *testing.T, name string) (certificate, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der := a.sign(t, &x509.Certificate{
+func (a *authority) issue(name string) (certificate, key []byte) {
+	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	der := a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, private)
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(private))})
 }

@@ -23,18 +23,14 @@ var errWork = errors.New("the work failed")
 func (stories) AHoldTellsItsGrantAndNoSecrets(s *stage) {
 	hold := s.holds()
 	key := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetKey()
-	want(s, key.GetFunction() == "f" && key.GetScope() == "s" && hold.FencingToken() == 65_536 && hold.LeaseID() == "lease-1" && hold.LockPath() == "locks/p/h/f/s/FUNCTION" &&
-		hold.Remaining() == 58*time.Second,
-		key, hold)
+	want(s, key.GetFunction() == "f" && key.GetScope() == "s" && hold.FencingToken() == 65_536 && hold.LeaseID() == "lease-1" &&
+		hold.LockPath() == "locks/p/h/f/s/FUNCTION" && hold.Remaining() == 58*time.Second, key, hold)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
-		if shown := fmt.Sprintf(format, hold); strings.Contains(shown, "lease-1") || strings.Contains(shown, "resume-1") {
-			s.Errorf("S20: %s shows %s", format, shown)
-		}
+		shown := fmt.Sprintf(format, hold)
+		want(s, !strings.Contains(shown, "lease-1") && !strings.Contains(shown, "resume-1"), "S20:", format, "shows", shown)
 	}
-	isNil := func(err error) bool { return err == nil }
-	if !isNil(hold.Loss()) {
-		s.Errorf("%T is an error that is not nil", hold.Loss())
-	}
+	// Not a pointer to no loss.
+	wantIs(s, hold.Loss(), nil)
 }
 
 func (stories) ACallerThatGivesUpLeavesTheQueue(s *stage) {
@@ -70,106 +66,81 @@ func (stories) ASlowListenerKeepsNothingWaiting(s *stage) {
 	s.wantLoss(hold, LossReasonTaken)
 }
 
-func TestS22S33ANoticeEndsItsContextAndALossBothAndAPriorityIsToldFromAnOperator(t *testing.T) {
+func (stories) S22S33ANoticeEndsItsContextAndALossBothAndAPriorityIsToldFromAnOperator(s *stage) {
 	for _, priority := range []*uint32{nil, proto.Uint32(0), proto.Uint32(7)} {
-		staged(t, func(s *stage) {
-			hold := s.holds()
-			want(t, hold.Notice() == nil && hold.NoticeContext().Err() == nil, "there is no notice yet")
-			word := s.word(s.on(0), "revoked", said{By: "me"}).(*leaseholdv1.HoldLeaseResponse)
-			word.GetRevoked().BreakNote.Reason, word.GetRevoked().BreakNote.ForPriority = "deploy", priority
-			s.on(0).said <- word
-			<-hold.Revoked()
-			<-hold.NoticeContext().Done()
-			wanted := Notice{Deadline: hold.ValidUntil(), Reason: "deploy", By: "me", ForPriority: priority}
-			revoked := as[*RevokedError](t, context.Cause(hold.NoticeContext()))
-			want(t, reflect.DeepEqual(revoked.Notice, wanted) && reflect.DeepEqual(*hold.Notice(), wanted) && strings.Contains(revoked.Error(), `"me": deploy`) &&
-				hold.Valid() &&
-				hold.Context().Err() == nil,
-				revoked, hold.Notice(), hold.Loss())
-			s.pass(58_000)
-			note := s.wantLoss(hold, LossReasonBroken).BreakNote
-			want(t, note.BrokenBy == "me" && reflect.DeepEqual(note.ForPriority, priority), note)
-			other := s.holds()
-			s.says("lost", said{Reason: "TAKEN"})
-			loss := s.wantLoss(other, LossReasonTaken)
-			cause := context.Cause(other.NoticeContext())
-			want(t, cause == error(loss) && other.Notice() == nil, cause, other.Notice())
-			select {
-			case <-other.Revoked():
-				t.Error("no notice was given")
-			default:
-			}
-		})
+		hold := s.holds()
+		want(s, hold.Notice() == nil && hold.NoticeContext().Err() == nil, "there is no notice yet")
+		word := s.word(s.on(0), "revoked", said{By: "me"}).(*leaseholdv1.HoldLeaseResponse)
+		word.GetRevoked().BreakNote.Reason, word.GetRevoked().BreakNote.ForPriority = "deploy", priority
+		s.on(0).said <- word
+		<-hold.Revoked()
+		<-hold.NoticeContext().Done()
+		wanted := Notice{Deadline: hold.ValidUntil(), Reason: "deploy", By: "me", ForPriority: priority}
+		revoked := as[*RevokedError](s, context.Cause(hold.NoticeContext()))
+		want(s, reflect.DeepEqual(revoked.Notice, wanted) && reflect.DeepEqual(*hold.Notice(), wanted), revoked, hold.Notice())
+		want(s, strings.Contains(revoked.Error(), `"me": deploy`) && hold.Valid() && hold.Context().Err() == nil, revoked)
+		s.pass(s.clock() + 58_000)
+		note := s.wantLoss(hold, LossReasonBroken).BreakNote
+		want(s, note.BrokenBy == "me" && reflect.DeepEqual(note.ForPriority, priority), note)
+	}
+	other := s.holds()
+	s.says("lost", said{Reason: "TAKEN"})
+	loss, cause := s.wantLoss(other, LossReasonTaken), context.Cause(other.NoticeContext())
+	want(s, cause == error(loss) && other.Notice() == nil, cause, other.Notice())
+	select {
+	case <-other.Revoked():
+		s.Error("no notice was given")
+	default:
 	}
 }
 
 func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
-	ends := map[string]struct {
-		work func(ctx context.Context) error
-		// meanwhile happens while the work goes on.
-		meanwhile func(s *stage, cancel func())
-		isWanted  func(err error) bool
-	}{
-		"well":   {work: func(context.Context) error { return nil }, isWanted: func(err error) bool { return err == nil }},
-		"failed": {work: func(context.Context) error { return errWork }, isWanted: func(err error) bool { return err == errWork }},
-		"unconfirmed": {
-			work: func(ctx context.Context) error { return errWork },
-			isWanted: func(err error) bool {
-				var unconfirmed *ReleaseUnconfirmedError
-				return errors.As(err, &unconfirmed) && errors.Is(err, errWork) && status.Code(unconfirmed.Err) == codes.Internal
-			},
-		},
-		"cancelled": {
-			work:      func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-			meanwhile: func(_ *stage, cancel func()) { cancel() },
-			isWanted:  func(err error) bool { return err == context.Canceled },
-		},
-		"lost": {
-			work:      func(ctx context.Context) error { <-ctx.Done(); return errWork },
-			meanwhile: func(s *stage, _ func()) { s.says("lost", said{Reason: "TAKEN"}) },
-			isWanted: func(err error) bool {
-				var lost *LostError
-				return errors.As(err, &lost) && errors.Is(err, errWork) && lost.Reason == LossReasonTaken
-			},
-		},
-		"panic": {
-			work:     func(context.Context) error { panic("boom") },
-			isWanted: func(err error) bool { return err != nil && err.Error() == "boom" },
-		},
-		"Goexit": {
-			work:     func(context.Context) error { runtime.Goexit(); return nil },
-			isWanted: func(err error) bool { return err == nil },
-		},
+	isLost := func(err error) bool {
+		return as[*LostError](t, err).Reason == LossReasonTaken && errors.Is(err, errWork)
 	}
-	for name, end := range ends {
+	isUnconfirmed := func(err error) bool {
+		return status.Code(as[*ReleaseUnconfirmedError](t, err).Err) == codes.Internal && errors.Is(err, errWork)
+	}
+	is := func(wanted error) func(error) bool { return func(err error) bool { return err == wanted } }
+	for name, end := range map[string]struct {
+		work     func(ctx context.Context) error
+		isWanted func(err error) bool
+	}{
+		"well":        {func(context.Context) error { return nil }, is(nil)},
+		"failed":      {func(context.Context) error { return errWork }, is(errWork)},
+		"unconfirmed": {func(context.Context) error { return errWork }, isUnconfirmed},
+		"cancelled":   {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, is(context.Canceled)},
+		"lost":        {func(ctx context.Context) error { <-ctx.Done(); return errWork }, isLost},
+		"panic":       {func(context.Context) error { panic(errWork) }, is(errWork)},
+		"Goexit":      {func(context.Context) error { runtime.Goexit(); return nil }, is(nil)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			staged(t, func(s *stage) {
 				if name == "unconfirmed" {
 					s.always("release", status.Error(codes.Internal, "the disk is full"))
 				}
 				ctx, cancel := context.WithCancel(s.Context())
-				defer cancel()
 				over := make(chan error, 1)
 				go func() {
 					var err error
 					defer func() {
-						if recovered := recover(); recovered != nil {
-							err = fmt.Errorf("%v", recovered)
+						if recovered, has := recover().(error); has {
+							err = recovered
 						}
 						over <- err
 					}()
 					err = s.client.WithHold(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
-						want(t, hold.Context() == ctx && hold.Valid(), "it is not held")
+						want(s, hold.Context() == ctx && hold.Valid(), "it is not held")
 						return end.work(ctx)
 					})
 				}()
 				synctest.Wait()
-				s.says("granted", s.fresh())
-				if end.meanwhile != nil {
-					end.meanwhile(s, cancel)
+				if s.says("granted", s.fresh()); name == "lost" {
+					s.says("lost", said{Reason: "TAKEN"})
 				}
+				cancel()
 				err := <-over
-				want(t, end.isWanted(err), err)
+				want(s, end.isWanted(err), err)
 				s.wantSent("hold", "release 1")
 				s.wantAlive()
 			})
@@ -194,8 +165,7 @@ func (stories) AReleaseIsNotCutShortByTheEndThatItGivesTheHold(s *stage) {
 	// The first release decides, as by a defer.
 	again, repeated := hold.Release(s.Context())
 	want(s, again == result && repeated == err, again, repeated)
-	_, err = hold.Save(s.Context(), nil)
-	want(s, errors.Is(err, ErrReleased), err)
+	wantIs(s, errOf(hold.Save(s.Context(), nil)), ErrReleased)
 	s.wantSent("hold", "release 1")
 	sent := request[*leaseholdv1.ReleaseLeaseRequest](s)
 	want(s, sent.GetLeaseId() == "lease-1" && sent.Checkpoint != nil && sent.GetOutcome() == leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED, sent)
@@ -220,59 +190,55 @@ func (stories) AReleaseIsCutShortByItsCallerAndMayBeRepeated(s *stage) {
 	s.wantSent("hold", "release 1", "release 1")
 }
 
-func TestS13ClosingTheClientReleasesWhatIsHeldAndThenEndsTheConnections(t *testing.T) {
-	staged(t, func(s *stage) {
-		hold := s.holds()
-		err := s.client.Close()
-		want(t, err == nil, err)
-		s.wantLoss(hold, LossReasonUnspecified)
-		s.wantSent("hold", "release 1")
-		s.wantAlive()
-		want(t, s.open.Load() == 0, "a connection is left")
-		_, err = s.client.Hold(s.Context(), LeaseSpec{})
-		want(t, errors.Is(err, ErrClosed), "a closed client holds:", err)
-		err = s.client.Close()
-		want(t, err == nil, err)
-	})
+func (stories) S13ClosingTheClientReleasesWhatIsHeldAndThenEndsTheConnections(s *stage) {
+	hold := s.holds()
+	ok(s, s.client.Close())
+	s.wantLoss(hold, LossReasonUnspecified)
+	s.wantSent("hold", "release 1")
+	s.wantAlive()
+	want(s, s.open.Load() == 0, "a connection is left")
+	wantIs(s, errOf(s.client.Hold(s.Context(), LeaseSpec{})), ErrClosed)
+	ok(s, s.client.Close())
+}
+
+func TestClosingTellsOfAReleaseThatNobodyAnswers(t *testing.T) {
 	staged(t, func(s *stage) {
 		s.always("release", nil)
 		s.holds()
-		err := as[*ReleaseUnconfirmedError](t, s.client.Close())
-		want(t, strings.Contains(err.Error(), "did not answer within 50ms") && s.clock() == 50, err, s.clock())
+		err := as[*ReleaseUnconfirmedError](s, s.client.Close())
+		want(s, strings.Contains(err.Error(), "did not answer within 50ms") && s.clock() == 50, err, s.clock())
 	}, WithReleaseTimeout(50*time.Millisecond))
 }
 
 func TestClosingWaitsForReleasesAndCompletionsThatAreUnderWayAsLongAsAReleaseMayTake(t *testing.T) {
-	type end = func(context.Context) error
-	ends := map[string]func(s *stage) end{
-		"release": func(s *stage) end {
+	for call, begin := range map[string]func(s *stage) func() error{
+		"release": func(s *stage) func() error {
 			hold := s.holds()
-			return func(ctx context.Context) error { return errOf(hold.Release(ctx)) }
+			return func() error { return errOf(hold.Release(s.Context())) }
 		},
-		"complete_run": func(s *stage) end {
+		"complete_run": func(s *stage) func() error {
 			run := s.running()
-			return func(ctx context.Context) error { return errOf(run.Succeed(ctx)) }
+			return func() error { return errOf(run.Succeed(s.Context())) }
 		},
 		// Of a lock that was acquired by a unary call.
-		"release 0": func(s *stage) end {
-			return func(ctx context.Context) error { return errOf(s.client.Release(ctx, "lease-1")) }
+		"release 0": func(s *stage) func() error {
+			return func() error { return errOf(s.client.Release(s.Context(), "lease-1")) }
 		},
-	}
-	for call, begin := range ends {
+	} {
 		for _, isAnswered := range []bool{true, false} {
 			staged(t, func(s *stage) {
 				end, name := begin(s), strings.Fields(call)[0]
 				answer := s.answers[name]
 				s.always(name, nil)
-				ended := later(func() (any, error) { return nil, end(s.Context()) })
-				closed := later(func() (any, error) { return nil, s.client.Close() })
+				ended, closed := later(func() (any, error) { return nil, end() }), later(func() (any, error) { return nil, s.client.Close() })
 				s.pass(9_999)
-				want(t, len(closed) <= 0 && len(ended) <= 0, call, "was cut short")
+				want(s, len(closed) == 0 && len(ended) == 0, call, "was cut short")
 				if isAnswered {
 					s.give(name, answer)
 				}
-				closing, ending := <-closed, <-ended
-				want(t, closing.err == nil && (ending.err == nil) == isAnswered && s.clock() != 9_999 == !isAnswered, call, closing.err, ending.err, s.clock())
+				ok(s, (<-closed).err)
+				err := (<-ended).err
+				want(s, (err == nil) == isAnswered && (s.clock() == 9_999) == isAnswered, call, err, s.clock())
 			})
 		}
 	}

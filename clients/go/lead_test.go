@@ -53,8 +53,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 					s.pass(s.clock() + 1)
 				}
 				cancel()
-				err := (<-over).err
-				want(t, errors.Is(err, context.Canceled), err)
+				wantIs(t, (<-over).err, context.Canceled)
 			})
 		})
 	}
@@ -98,6 +97,5 @@ func (stories) S33ToS35TermsAreAskedForWithThem(s *stage) {
 	s.wantSent("hold priority 3 yields share workers")
 	want(s, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetRebalance(), "it does not rebalance")
 	cancel()
-	err := (<-over).err
-	want(s, errors.Is(err, context.Canceled), err)
+	wantIs(s, (<-over).err, context.Canceled)
 }

@@ -71,8 +71,7 @@ func (s *stage) answersAtOnce(name string, answer said, calls []func() error) {
 		s.give(name, answer)
 	}
 	for _, ended := range over {
-		err := (<-ended).err
-		want(s, err == nil, err)
+		ok(s, (<-ended).err)
 	}
 }
 
@@ -103,10 +102,7 @@ func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfter
 	cancel()
 	s.wantPlaces(0)
 	want(s, s.open.Load() == 1, s.open.Load())
-	connection, err := s.client.pool.take(1)
-	if err != nil {
-		s.Fatal(err)
-	}
+	connection := must(s.client.pool.take(1))
 	connection.leave()
 	want(s, connection.conn.GetState() != connectivity.Shutdown, "it is kept for the next stream")
 	// It is given up when its stream has left.
@@ -122,8 +118,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		for range streamsPerConnection + 3 {
 			asked = append(asked, later(func() (Grant, error) { return c.Acquire(ctx, LeaseSpec{Wait: time.Minute}) }))
 		}
-		_, err := c.Release(ctx, "lease-9")
-		want(t, err == nil, err)
+		ok(t, errOf(c.Release(ctx, "lease-9")))
 		ends := &instant{s.clock() + 60_000, 60_000}
 		for i, answer := range asked {
 			of := s.fresh()
@@ -150,8 +145,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		s.wantBy(2, calls...)
 		// What is not released ends with MaxHold.
 		s.always("extend_lease", said{Until: 58_000, For: 58_000, MaxHold: &instant{s.clock() + 90_000, 90_000}})
-		_, err = c.Extend(ctx, "lease-201", 90*time.Second)
-		want(t, err == nil, err)
+		ok(t, errOf(c.Extend(ctx, "lease-201", 90*time.Second)))
 		s.wantPlaces(2)
 		s.pass(60_000)
 		s.wantPlaces(1)

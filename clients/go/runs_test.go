@@ -61,11 +61,9 @@ func (stories) AClosedClientReturnsItsRunAndCompletesNone(s *stage) {
 	err := s.client.Close()
 	want(s, err == nil && !run.Valid(), err)
 	s.wantSent("subscribe", "complete_run 1 RETURNED")
-	_, err = run.Succeed(s.Context())
-	want(s, errors.Is(err, ErrClosed), err)
+	wantIs(s, errOf(run.Succeed(s.Context())), ErrClosed)
 	s.runs.Close()
-	_, err = s.runs.Next(s.Context())
-	want(s, errors.Is(err, ErrClosed), err)
+	wantIs(s, errOf(s.runs.Next(s.Context())), ErrClosed)
 }
 
 func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
@@ -121,8 +119,7 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 				s.says("run", s.fresh())
 				want(t, len(runs) == 2, "no run follows")
 				cancel()
-				err := (<-over).err
-				want(t, errors.Is(err, context.Canceled), err)
+				wantIs(t, (<-over).err, context.Canceled)
 				// What the end of its caller has cut short is returned.
 				if of.event != "" {
 					s.wantSent("complete_run 1 RETURNED")
@@ -166,12 +163,10 @@ func (stories) EveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(s *st
 func (stories) ClosingTheClientEndsEvery(s *stage) {
 	over := later(func() (any, error) {
 		return nil, s.client.Every(s.Context(), s.nightly(), func(ctx context.Context, _ *Run) error {
-			err := s.client.Close()
-			want(s, err == nil, err)
+			ok(s, s.client.Close())
 			return ctx.Err()
 		})
 	})
 	s.says("run", s.fresh())
-	err := (<-over).err
-	want(s, errors.Is(err, ErrClosed), err)
+	wantIs(s, (<-over).err, ErrClosed)
 }

@@ -109,8 +109,7 @@ func (stories) S19WhatNoSidecarTakesIsRefusedHereAndNothingIsDone(s *stage) {
 	}
 	s.wantSent("hold")
 	want(s, hold.Valid(), hold.Loss())
-	_, err := hold.Save(ctx, large[:2_048])
-	want(s, err == nil, err)
+	ok(s, errOf(hold.Save(ctx, large[:2_048])))
 }
 
 func TestALongDetailIsCutBetweenCharacters(t *testing.T) {

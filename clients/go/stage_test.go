@@ -244,6 +244,23 @@ func want(t testing.TB, isSo bool, shown ...any) {
 	}
 }
 
+func ok(t testing.TB, err error) {
+	t.Helper()
+	want(t, err == nil, err)
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func wantIs(t testing.TB, err, wanted error) {
+	t.Helper()
+	want(t, errors.Is(err, wanted), err)
+}
+
 func same[E comparable](t testing.TB, what string, is, wanted []E) {
 	t.Helper()
 	if !slices.Equal(is, wanted) {
@@ -300,8 +317,7 @@ func request[M proto.Message](s *stage) (newest M) {
 
 func (s *stage) releases(hold *Hold) {
 	s.Helper()
-	_, err := hold.Release(s.Context())
-	want(s, err == nil, err)
+	ok(s, errOf(hold.Release(s.Context())))
 }
 
 // stories are tests, each with a stage of its own.

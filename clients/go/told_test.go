@@ -196,10 +196,7 @@ func TestS21WhatIsOfNoKnownKernelIsCountedFromItsRequestAndWithinAllBounds(t *te
 }
 
 func TestS3TheBootClockNeverGoesBack(t *testing.T) {
-	clock, err := newBootClock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	clock := must(newBootClock())
 	if first := clock.now(); first <= 0 || clock.now() < first || clock.bootID() == "" {
 		t.Errorf("%v, then %v, boot id %q", first, clock.now(), clock.bootID())
 	}

@@ -2,7 +2,6 @@ package leasehold
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing/synctest"
 	"time"
@@ -71,8 +70,7 @@ func (stories) AWatchTellsNoRecordTwiceAndGoesOnWhereNothingIsHeardOrItsSidecarR
 	s.records("d")
 	want(s, slices.Equal(*told, []string{"a", "b", "c", "d"}), *told)
 	cancel()
-	err := (<-over).err
-	want(s, errors.Is(err, context.Canceled), err)
+	wantIs(s, (<-over).err, context.Canceled)
 	_, over = s.watches(s.Context())
 	s.records("a")
 	s.kill()
@@ -92,8 +90,7 @@ func (stories) AWatchOfManySendsWhatItIsOf(s *stage) {
 		sent := request[*leaseholdv1.WatchLocksRequest](s)
 		want(s, proto.Equal(sent, wanted), sent)
 		cancel()
-		err := (<-over).err
-		want(s, errors.Is(err, context.Canceled), err)
+		wantIs(s, (<-over).err, context.Canceled)
 		s.wantAlive()
 	}
 }

@@ -39,40 +39,21 @@ func TestASidecarEndsWithATestProcessThatIsKilled(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			child := exec.Command(os.Args[0], "-test.run=^TestChild$")
 			child.Env = append(os.Environ(), childVariable+"="+how)
-			said, err := child.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := child.Start(); err != nil {
-				t.Fatal(err)
-			}
+			said := must(child.StdoutPipe())
+			must(0, child.Start())
 			var text string
 			for lines := bufio.NewScanner(said); text == "" && lines.Scan(); {
 				text, _ = strings.CutPrefix(lines.Text(), "sidecar ")
 			}
-			pid, err := strconv.Atoi(text)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sidecar, err := unix.PidfdOpen(pid, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sidecar := must(unix.PidfdOpen(must(strconv.Atoi(text)), 0))
 			defer unix.Close(sidecar)
-			if err := child.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must(0, child.Process.Kill())
 			_ = child.Wait()
-			ended := []unix.PollFd{{Fd: int32(sidecar), Events: unix.POLLIN}}
-			for {
+			ended, err := []unix.PollFd{{Fd: int32(sidecar), Events: unix.POLLIN}}, error(unix.EINTR)
+			for err == unix.EINTR {
 				_, err = unix.Poll(ended, 30_000)
-				if err != unix.EINTR {
-					break
-				}
 			}
-			if err != nil || ended[0].Revents == 0 {
-				t.Fatal("it runs though nobody is left to use it", err)
-			}
+			want(t, err == nil && ended[0].Revents != 0, "it runs though nobody is left to use it", err)
 		})
 	}
 }
@@ -82,29 +63,17 @@ func TestTheProgramIsFoundOrSaid(t *testing.T) {
 	t.Setenv("PATH", folder)
 	t.Setenv(leaseholdtest.ProgramVariable, "")
 	_, err := leaseholdtest.FindProgram()
-	if err == nil {
-		t.Fatal("there is none")
-	}
-	for _, word := range []string{leaseholdtest.ProgramVariable, "pip install leasehold-sidecar", "PATH (not in " + folder + ")"} {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q is not in %v", word, err)
+	wantSaid(t, fmt.Sprint(err), leaseholdtest.ProgramVariable, "pip install leasehold-sidecar", "PATH (not in "+folder+")")
+	for _, name := range []string{"leasehold", "other"} {
+		path := filepath.Join(folder, name)
+		must(0, os.WriteFile(path, nil, 0o700))
+		if name == "other" {
+			t.Setenv(leaseholdtest.ProgramVariable, path)
 		}
-	}
-	inPath, named := filepath.Join(folder, "leasehold"), filepath.Join(folder, "other")
-	for _, path := range []string{inPath, named} {
-		if err := os.WriteFile(path, nil, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found, err := leaseholdtest.FindProgram(); err != nil || found != inPath {
-		t.Error(found, err)
-	}
-	t.Setenv(leaseholdtest.ProgramVariable, named)
-	if found, err := leaseholdtest.FindProgram(); err != nil || found != named {
-		t.Error(found, err)
+		found, err := leaseholdtest.FindProgram()
+		want(t, err == nil && found == path, found, err)
 	}
 	t.Setenv(leaseholdtest.ProgramVariable, folder)
-	if _, err := leaseholdtest.FindProgram(); err == nil || !strings.Contains(err.Error(), "which is not an executable file") {
-		t.Error(err)
-	}
+	_, err = leaseholdtest.FindProgram()
+	wantSaid(t, fmt.Sprint(err), "which is not an executable file")
 }

@@ -4,7 +4,6 @@ package leaseholdtest_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,7 @@ import (
 	"github.com/leasehold/leasehold/clients/go/leaseholdtest"
 )
 
-var job = leasehold.LockKey{Function: "job"}
+var job, part = leasehold.LockKey{Function: "job"}, leasehold.LockKey{Function: "job", Scope: "part"}
 
 // needsProgram lets the check of this client alone go without a sidecar; tests/clients runs all with LEASEHOLD_PROGRAM.
 func needsProgram(t *testing.T) {
@@ -27,60 +26,73 @@ func needsProgram(t *testing.T) {
 	}
 }
 
-func hold(t *testing.T, s *leaseholdtest.Sidecar, key leasehold.LockKey) *leasehold.Hold {
-	t.Helper()
-	hold, err := s.Client().Hold(t.Context(), leasehold.LeaseSpec{Key: key, Wait: leasehold.Forever})
+func must[T any](value T, err error) T {
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	return hold
+	return value
 }
 
-func reason(t *testing.T, hold *leasehold.Hold) leasehold.LossReason {
+func want(t *testing.T, isSo bool, shown ...any) {
+	t.Helper()
+	if !isSo {
+		t.Error(shown...)
+	}
+}
+
+// hold waits for a lock. What happens to it is told on the channel.
+func hold(t *testing.T, s *leaseholdtest.Sidecar, key leasehold.LockKey) (*leasehold.Hold, <-chan leasehold.HoldEvent) {
+	t.Helper()
+	told := make(chan leasehold.HoldEvent, 64)
+	spec := leasehold.LeaseSpec{Key: key, Wait: leasehold.Forever, OnEvent: func(event leasehold.HoldEvent) { told <- event }}
+	return must(s.Client().Hold(t.Context(), spec)), told
+}
+
+// until waits for an event of a kind.
+func until[E leasehold.HoldEvent](told <-chan leasehold.HoldEvent) {
+	for event := range told {
+		if _, isIt := event.(E); isIt {
+			return
+		}
+	}
+}
+
+func wantLost(t *testing.T, hold *leasehold.Hold, reason leasehold.LossReason) {
 	t.Helper()
 	<-hold.Context().Done()
-	var lost *leasehold.LostError
-	if !errors.As(hold.Loss(), &lost) {
-		t.Fatal(hold.Loss())
+	lost, isLost := hold.Loss().(*leasehold.LostError)
+	want(t, isLost && lost.Reason == reason, hold.Loss())
+}
+
+func wantSaid(t *testing.T, said string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		want(t, strings.Contains(said, word), word, "is not in", said)
 	}
-	return lost.Reason
 }
 
 func TestALockIsLostAtOnceAndABreakIsToldAndLeavesTime(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t)
-	lost := hold(t, s, job)
+	lost, _ := hold(t, s, job)
 	s.Lose(job)
-	if reason := reason(t, lost); reason != leasehold.LossReasonBroken {
-		t.Error(reason)
-	}
-	if s.WaitUntilAvailable(job).BreakNote == nil {
-		t.Error("the break leaves a note")
-	}
-	part := leasehold.LockKey{Function: "job", Scope: "part"}
-	told := hold(t, s, part)
+	wantLost(t, lost, leasehold.LossReasonBroken)
+	want(t, s.WaitUntilAvailable(job).BreakNote != nil, "the break leaves a note")
+	told, _ := hold(t, s, part)
 	s.Break(part, "a new version")
 	<-told.Revoked()
-	if note := told.Notice(); note.Reason != "a new version" || !told.Valid() {
-		t.Error(note, told)
-	}
-	if _, err := told.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	want(t, told.Notice().Reason == "a new version" && told.Valid(), told.Notice(), told)
+	must(told.Release(t.Context()))
 	s.WaitUntilAvailable(part)
 }
 
 func TestAHoldIsLostByItsOwnClockWhileTheSidecarIsPaused(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t)
-	held := hold(t, s, job)
+	held, _ := hold(t, s, job)
 	s.Paused(func() {
-		if said := failure(t, s, func(s *leaseholdtest.Sidecar) { s.Lose(job) }); !strings.Contains(said, "is paused") {
-			t.Error(said)
-		}
-		if reason := reason(t, held); reason != leasehold.LossReasonExpired {
-			t.Error(reason)
-		}
+		wantSaid(t, failure(t, s, func(s *leaseholdtest.Sidecar) { s.Lose(job) }), "is paused")
+		wantLost(t, held, leasehold.LossReasonExpired)
 	})
 	s.WaitUntilAvailable(job)
 }
@@ -89,74 +101,43 @@ func TestAHoldIsResumedWhereLocksOutlastTheSidecar(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t, leaseholdtest.WithSetting("store.kind", "embedded"),
 		leaseholdtest.WithSetting("store.embedded.path", filepath.Join(t.TempDir(), "locks.db")))
-	resumed := make(chan struct{})
-	spec := leasehold.LeaseSpec{Key: job, OnEvent: func(event leasehold.HoldEvent) {
-		if _, ok := event.(leasehold.Resumed); ok {
-			close(resumed)
-		}
-	}}
-	held, err := s.Client().Hold(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held, told := hold(t, s, job)
 	s.Kill()
-	if said := failure(t, s, func(s *leaseholdtest.Sidecar) { s.Lose(job) }); !strings.Contains(said, "does not run") {
-		t.Error(said)
-	}
+	wantSaid(t, failure(t, s, func(s *leaseholdtest.Sidecar) { s.Lose(job) }), "does not run")
 	s.Start()
-	<-resumed
-	if !held.Valid() {
-		t.Error(held.Loss())
-	}
+	until[leasehold.Resumed](told)
+	want(t, held.Valid(), held.Loss())
 }
 
 func TestWhoWaitsCanBeWaitedFor(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t)
 	client := s.Client()
-	first := hold(t, s, job)
-	if record := s.WaitUntilHeld(job); record.WaitersHere != 0 {
-		t.Error(record)
-	}
+	first, _ := hold(t, s, job)
+	want(t, s.WaitUntilHeld(job).WaitersHere == 0, "nobody waits")
 	second := make(chan error, 1)
 	go func() {
 		spec := leasehold.LeaseSpec{Key: job, Wait: leasehold.Forever}
 		second <- client.WithHold(t.Context(), spec, func(context.Context, *leasehold.Hold) error { return nil })
 	}()
 	s.WaitUntilWaiting(job, 1)
-	if _, err := first.Release(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-second; err != nil {
-		t.Fatal(err)
-	}
+	must(first.Release(t.Context()))
+	must(0, <-second)
 }
 
 func TestAShutdownIsTold(t *testing.T) {
 	needsProgram(t)
 	s := leaseholdtest.Start(t)
-	client := s.Client()
-	draining := make(chan struct{})
-	spec := leasehold.LeaseSpec{Key: job, OnEvent: func(event leasehold.HoldEvent) {
-		if _, ok := event.(leasehold.Draining); ok {
-			close(draining)
-		}
-	}}
-	holding := make(chan error, 1)
+	held, told := hold(t, s, job)
+	released := make(chan error, 1)
 	go func() {
-		holding <- client.WithHold(t.Context(), spec, func(context.Context, *leasehold.Hold) error {
-			<-draining
-			return nil
-		})
+		until[leasehold.Draining](told)
+		_, err := held.Release(t.Context())
+		released <- err
 	}()
-	s.WaitUntilHeld(job)
 	s.Stop()
-	if err := <-holding; err != nil {
-		t.Error(err)
-	}
-	if !strings.Contains(s.Log(), "shut down") {
-		t.Error(s.Log())
-	}
+	must(0, <-released)
+	wantSaid(t, s.Log(), "shut down")
 }
 
 // stranger is a test that may fail.
@@ -179,8 +160,8 @@ func (s *stranger) Logf(format string, args ...any)   { fmt.Fprintf(&s.said, for
 func (s *stranger) Cleanup(cleanup func())            { s.cleanups = append(s.cleanups, cleanup) }
 
 // run runs a test to its end; what it said.
-func (s *stranger) run(test func(testing.TB)) string {
-	ended := make(chan struct{})
+func run(t *testing.T, test func(testing.TB)) string {
+	s, ended := &stranger{TB: t}, make(chan struct{})
 	go func() {
 		defer close(ended)
 		test(s)
@@ -194,43 +175,25 @@ func (s *stranger) run(test func(testing.TB)) string {
 
 // failure runs what fails a test; what it said.
 func failure(t *testing.T, s *leaseholdtest.Sidecar, test func(*leaseholdtest.Sidecar)) string {
-	t.Helper()
-	other := &stranger{TB: t}
-	return other.run(func(tb testing.TB) { test(s.For(tb)) })
+	return run(t, func(tb testing.TB) { test(s.For(tb)) })
 }
 
 func TestWhatIsWrongFailsTheTestAndShowsTheLog(t *testing.T) {
 	needsProgram(t)
 	var endpoint string
-	said := (&stranger{TB: t}).run(func(tb testing.TB) {
+	wantSaid(t, run(t, func(tb testing.TB) {
 		s := leaseholdtest.Start(tb)
 		endpoint = s.Endpoint()
 		// What it logs is written by the time that it has ended.
 		s.Stop()
 		s.WaitUntilHeld(job)
-	})
-	for _, word := range []string{"the sidecar does not run", "the sidecar's log:", "listening", "shut down"} {
-		if !strings.Contains(said, word) {
-			t.Errorf("%q is not in %s", word, said)
-		}
-	}
-	if _, err := os.Stat(filepath.Dir(strings.TrimPrefix(endpoint, "unix://"))); !os.IsNotExist(err) {
-		t.Error("the folder is left", err)
-	}
-	said = (&stranger{TB: t}).run(func(tb testing.TB) { leaseholdtest.Start(tb).Hasty().WaitUntilHeld(job) })
-	if !strings.Contains(said, `not after 1ns: the lock "job" is held. It is {`) {
-		t.Error(said)
-	}
-	said = (&stranger{TB: t}).run(func(tb testing.TB) {
-		leaseholdtest.Start(tb).Lose(leasehold.LockKey{Function: "job", Scope: "part"})
-	})
-	if !strings.Contains(said, `the lock "job" of "part" cannot be lost or broken: nobody holds it`) {
-		t.Error(said)
-	}
-	said = (&stranger{TB: t}).run(func(tb testing.TB) {
-		leaseholdtest.Start(tb, leaseholdtest.WithSetting("colour", "red"))
-	})
-	if !strings.Contains(said, "there is no setting colour") {
-		t.Error(said)
-	}
+	}), "the sidecar does not run", "the sidecar's log:", "listening", "shut down")
+	_, err := os.Stat(filepath.Dir(strings.TrimPrefix(endpoint, "unix://")))
+	want(t, os.IsNotExist(err), "the folder is left", err)
+	wantSaid(t, run(t, func(tb testing.TB) { leaseholdtest.Start(tb).Hasty().WaitUntilHeld(job) }),
+		`not after 1ns: the lock "job" is held. It is {`)
+	wantSaid(t, run(t, func(tb testing.TB) { leaseholdtest.Start(tb).Lose(part) }),
+		`the lock "job" of "part" cannot be lost or broken: nobody holds it`)
+	wantSaid(t, run(t, func(tb testing.TB) { leaseholdtest.Start(tb, leaseholdtest.WithSetting("colour", "red")) }),
+		"there is no setting colour")
 }
