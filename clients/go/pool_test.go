@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,17 +25,15 @@ var tooOldFor2 = refusing{Code: "UNIMPLEMENTED", Reason: "UNSUPPORTED", Needs: 2
 func (s *stage) wantBy(connection int32, wanted ...string) {
 	s.Helper()
 	synctest.Wait()
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
 	var by []string
-	for _, came := range s.requests {
-		if came.by == connection {
-			by = append(by, came.words)
+	s.locked(func() {
+		for _, came := range s.requests {
+			if came.by == connection {
+				by = append(by, came.words)
+			}
 		}
-	}
-	if !slices.Equal(by, wanted) {
-		s.Errorf("by %d: %q, not %q", connection, by, wanted)
-	}
+	})
+	same(s, fmt.Sprint("by connection ", connection), by, wanted)
 }
 
 // places is how many are taken on connections for lasting calls, none of which has more than it carries.
@@ -54,9 +51,7 @@ func (s *stage) places() (places int) {
 func (s *stage) wantPlaces(wanted int) {
 	s.Helper()
 	synctest.Wait()
-	if places := s.places(); places != wanted {
-		s.Errorf("%d places are taken, not %d", places, wanted)
-	}
+	same(s, "places", []int{s.places()}, []int{wanted})
 }
 
 // answersAtOnce has calls made, none of which is answered before all have come.
@@ -78,16 +73,16 @@ func (s *stage) answersAtOnce(name string, answer said, calls []func() error) {
 func (stories) TheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(s *stage) {
 	hold := s.holds()
 	for range 2 {
-		err := hold.ReportProgress(s.Context())
-		want(s, err == nil && s.made.Load() == 1, err, s.made.Load())
+		ok(s, hold.ReportProgress(s.Context()))
+		want(s, s.made.Load() == 1, s.made.Load())
 	}
 	for range 2 {
-		_, err := s.client.ReportProgress(s.Context(), "lease-1")
-		want(s, err == nil && s.made.Load() == 2, err, s.made.Load())
+		ok(s, errOf(s.client.ReportProgress(s.Context(), "lease-1")))
+		want(s, s.made.Load() == 2, s.made.Load())
 	}
-	err := s.client.Close()
+	ok(s, s.client.Close())
 	synctest.Wait()
-	want(s, err == nil && s.open.Load() == 0, err, s.open.Load())
+	want(s, s.open.Load() == 0, s.open.Load())
 }
 
 func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(s *stage) {
@@ -95,10 +90,9 @@ func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfter
 	for range streamsPerConnection + 1 {
 		s.watches(ctx)
 	}
-	// The one for short calls is not needed yet.
 	s.wantPlaces(streamsPerConnection + 1)
-	open := s.open.Load()
-	want(s, open == 2, open)
+	// The one for short calls is not needed yet.
+	want(s, s.open.Load() == 2, s.open.Load())
 	cancel()
 	s.wantPlaces(0)
 	want(s, s.open.Load() == 1, s.open.Load())
@@ -118,42 +112,36 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		for range streamsPerConnection + 3 {
 			asked = append(asked, later(func() (Grant, error) { return c.Acquire(ctx, LeaseSpec{Wait: time.Minute}) }))
 		}
-		ok(t, errOf(c.Release(ctx, "lease-9")))
-		ends := &instant{s.clock() + 60_000, 60_000}
+		ok(s, errOf(c.Release(ctx, "lease-9")))
+		of := s.fresh()
+		of.MaxHold = &instant{s.clock() + 60_000, 60_000}
 		for i, answer := range asked {
-			of := s.fresh()
-			of.MaxHold = ends
 			grant := granting("ours", of)
 			grant.LeaseId = fmt.Sprint("lease-", i)
 			s.give("AcquireLease", &leaseholdv1.AcquireLeaseResponse{
 				Outcome: &leaseholdv1.AcquireLeaseResponse_Granted{Granted: grant},
 			})
-			got := <-answer
-			want(t, got.err == nil, got.err)
+			ok(s, (<-answer).err)
 		}
 		s.wantPlaces(3)
 		s.requests = nil
 		for _, id := range []string{"lease-0", "lease-200"} {
-			for _, err := range []error{
-				errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)), errOf(c.Release(ctx, id)),
-			} {
-				want(t, err == nil, err)
-			}
+			ok(s, errors.Join(errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)),
+				errOf(c.Release(ctx, id))))
 		}
-		calls := []string{"report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0"}
-		s.wantBy(1, calls...)
-		s.wantBy(2, calls...)
+		for connection := range int32(2) {
+			s.wantBy(connection+1, "report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0")
+		}
 		// What is not released ends with MaxHold.
 		s.always("extend_lease", said{Until: 58_000, For: 58_000, MaxHold: &instant{s.clock() + 90_000, 90_000}})
-		ok(t, errOf(c.Extend(ctx, "lease-201", 90*time.Second)))
+		ok(s, errOf(c.Extend(ctx, "lease-201", 90*time.Second)))
 		s.wantPlaces(2)
 		s.pass(60_000)
 		s.wantPlaces(1)
 		s.always("release", refusing{Code: "NOT_FOUND", Reason: "UNKNOWN_LEASE"}.err())
 		s.requests = nil
 		for range 2 {
-			_, err := c.Release(ctx, "lease-201")
-			as[*RefusedError](t, err)
+			as[*RefusedError](s, errOf(c.Release(ctx, "lease-201")))
 		}
 		s.wantBy(2, "release 0")
 		s.wantPlaces(0)
@@ -161,56 +149,42 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 }
 
 func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *testing.T) {
-	lose := func(s *stage, number int, hold *Hold) {
-		s.on(number).said <- s.word(s.on(number), "lost", said{Reason: "TAKEN"})
-		s.wantLoss(hold, LossReasonTaken)
-	}
+	lost := said{Reason: "TAKEN"}
+	release := func(s *stage, hold *Hold) error { return errOf(hold.Release(s.Context())) }
+	succeed := func(s *stage, _ *Hold) error { return errOf(s.run.Succeed(s.Context())) }
 	for name, of := range map[string]struct {
-		// end ends what came over the first connection, which is left by then.
-		end   func(s *stage, hold *Hold) error
 		isRun bool
+		// first happens to what came over the first connection, which is left by then, and end ends it.
+		first func(s *stage, hold *Hold)
+		end   func(s *stage, hold *Hold) error
 		// wanted is what goes over that connection besides.
 		wanted []string
 	}{
-		"released": {func(s *stage, hold *Hold) error {
-			return errors.Join(errOf(hold.Save(s.Context(), []byte("x"))), errOf(hold.Release(s.Context())))
-		}, false, []string{"save_checkpoint 1 x", "release 1"}},
-		"lost": {func(s *stage, hold *Hold) error {
-			lose(s, 1, hold)
-			return errOf(hold.Release(s.Context()))
-		}, false, []string{"release 1"}},
-		"interrupted": {func(s *stage, hold *Hold) error {
+		"released": {false, func(s *stage, hold *Hold) { must(hold.Save(s.Context(), []byte("x"))) }, release,
+			[]string{"save_checkpoint 1 x", "release 1"}},
+		"lost": {false, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, release, []string{"release 1"}},
+		"interrupted": {false, func(s *stage, hold *Hold) {
 			s.breaks(1, errGone)
-			err := hold.ReportProgress(s.Context())
-			lose(s, 0, hold)
-			return errors.Join(err, errOf(hold.Release(s.Context())))
-		}, false, []string{"report_progress 1"}},
-		"resumed": {func(s *stage, hold *Hold) error {
+			ok(s, hold.ReportProgress(s.Context()))
+			s.says("lost", lost)
+		}, release, []string{"report_progress 1"}},
+		"resumed": {false, func(s *stage, hold *Hold) {
 			s.breaks(1, errGone)
-			of := s.fresh()
-			of.Generation = 2
-			s.says("granted", of)
-			return errOf(hold.Release(s.Context()))
-		}, false, nil},
-		"run completed": {func(s *stage, _ *Hold) error {
-			return errOf(s.run.Succeed(s.Context()))
-		}, true, []string{"complete_run 1 SUCCEEDED"}},
-		"run lost": {func(s *stage, hold *Hold) error {
-			lose(s, 1, hold)
-			return errOf(s.run.Succeed(s.Context()))
-		}, true, []string{"complete_run 1 SUCCEEDED"}},
-		"run's stream ended": {func(s *stage, hold *Hold) error {
+			s.says("granted", said{Until: s.clock() + 58_000, For: 58_000, Generation: 2})
+		}, release, nil},
+		"run completed": {true, func(*stage, *Hold) {}, succeed, []string{"complete_run 1 SUCCEEDED"}},
+		"run lost":      {true, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, succeed, []string{"complete_run 1 SUCCEEDED"}},
+		"run's stream ended": {true, func(s *stage, _ *Hold) {
 			s.breaks(1, errGone)
-			lose(s, 0, hold)
-			return errOf(s.run.Succeed(s.Context()))
-		}, true, []string{"complete_run 1 SUCCEEDED"}},
+			s.says("lost", lost)
+		}, succeed, []string{"complete_run 1 SUCCEEDED"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			staged(t, func(s *stage) {
-				first := "hold"
+				sent := []string{"hold", "hold wait 60000"}
 				if of.isRun {
 					s.running()
-					first = "subscribe"
+					sent[0] = "subscribe"
 				} else {
 					s.holds()
 				}
@@ -221,14 +195,15 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 				s.pass(1_000)
 				other := s.granted(asked)
 				s.has(hold, run)
-				var lost *LostError
+				of.first(s, hold)
+				var isLost *LostError
 				err := of.end(s, hold)
-				want(t, err == nil || errors.As(err, &lost), err)
-				s.wantBy(1, append([]string{first, "hold wait 60000"}, of.wanted...)...)
+				want(s, err == nil || errors.As(err, &isLost), err)
+				s.wantBy(1, append(sent, of.wanted...)...)
 				s.releases(other)
 				s.runs.Close()
 				s.wantPlaces(0)
-				want(t, s.open.Load() == s.made.Load()-1, "what was left is not closed")
+				want(s, s.open.Load() == s.made.Load()-1, "what was left is not closed")
 				runtime.KeepAlive(hold)
 			})
 		})
@@ -262,11 +237,9 @@ func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T
 		// All wait before the first is granted.
 		s.wantPlaces(2 * streamsPerConnection)
 		var releases []func() error
-		var holds []*Hold
 		for i, answer := range asked {
-			s.on(i + 1).said <- s.word(s.on(0), "granted", s.fresh())
+			s.tells(i+1, "granted", s.fresh())
 			hold := (<-answer).value
-			holds = append(holds, hold)
 			releases = append(releases, func() error { return errOf(hold.Release(s.Context())) })
 		}
 		s.kill()
@@ -275,13 +248,13 @@ func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T
 		s.wantPlaces(4 * streamsPerConnection)
 		of := s.fresh()
 		of.Generation = 2
-		for i := range holds {
-			s.on(streamsPerConnection + i + 1).said <- s.word(s.on(0), "granted", of)
+		for i := range releases {
+			s.tells(streamsPerConnection+i+1, "granted", of)
 		}
 		s.wantPlaces(2 * streamsPerConnection)
 		s.answersAtOnce("release", said{Outcome: "RELEASED"}, releases)
 		s.wantPlaces(0)
-		want(t, holds[0].state.answered() == 2, "it was not resumed")
+		want(s, request[*leaseholdv1.ReleaseLeaseRequest](s).GetGeneration() == 2, "it was not resumed")
 	}, grpc.MaxConcurrentStreams(256))
 }
 
@@ -289,14 +262,13 @@ func TestS13EachRunOfAFullConnectionHasRoomForItsCompletion(t *testing.T) {
 	staged(t, func(s *stage) {
 		var all []*Runs
 		for range streamsPerConnection {
-			runs, _ := s.client.Runs(nightly())
-			all = append(all, runs)
+			all = append(all, must(s.client.Runs(nightly())))
 		}
 		for range 2 {
 			var completions []func() error
 			for i, runs := range all {
 				asked := later(func() (*Run, error) { return runs.Next(s.Context()) })
-				s.on(i + 1).said <- s.word(s.on(0), "run", s.fresh())
+				s.tells(i+1, "run", s.fresh())
 				run := (<-asked).value
 				completions = append(completions, func() error { return errOf(run.Succeed(s.Context())) })
 			}
