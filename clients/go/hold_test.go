@@ -102,10 +102,11 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 		return status.Code(as[*ReleaseUnconfirmedError](t, err).Err) == codes.Internal && errors.Is(err, errWork)
 	}
 	is := func(wanted error) func(error) bool { return func(err error) bool { return err == wanted } }
-	for name, end := range map[string]struct {
+	type ending struct {
 		work     func(ctx context.Context) error
 		isWanted func(err error) bool
-	}{
+	}
+	each(t, map[string]ending{
 		"well":        {func(context.Context) error { return nil }, is(nil)},
 		"failed":      {func(context.Context) error { return errWork }, is(errWork)},
 		"unconfirmed": {func(context.Context) error { return errWork }, isUnconfirmed},
@@ -113,39 +114,35 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 		"lost":        {func(ctx context.Context) error { <-ctx.Done(); return errWork }, isLost},
 		"panic":       {func(context.Context) error { panic(errWork) }, is(errWork)},
 		"Goexit":      {func(context.Context) error { runtime.Goexit(); return nil }, is(nil)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			staged(t, func(s *stage) {
-				if name == "unconfirmed" {
-					s.always("release", status.Error(codes.Internal, "the disk is full"))
+	}, func(s *stage, name string, end ending) {
+		if name == "unconfirmed" {
+			s.always("release", status.Error(codes.Internal, "the disk is full"))
+		}
+		ctx, cancel := context.WithCancel(s.Context())
+		over := make(chan error, 1)
+		go func() {
+			var err error
+			defer func() {
+				if recovered, has := recover().(error); has {
+					err = recovered
 				}
-				ctx, cancel := context.WithCancel(s.Context())
-				over := make(chan error, 1)
-				go func() {
-					var err error
-					defer func() {
-						if recovered, has := recover().(error); has {
-							err = recovered
-						}
-						over <- err
-					}()
-					err = s.client.WithHold(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
-						want(s, hold.Context() == ctx && hold.Valid(), "it is not held")
-						return end.work(ctx)
-					})
-				}()
-				synctest.Wait()
-				if s.says("granted", s.fresh()); name == "lost" {
-					s.says("lost", said{Reason: "TAKEN"})
-				}
-				cancel()
-				err := <-over
-				want(s, end.isWanted(err), err)
-				s.wantSent("hold", "release 1")
-				s.wantAlive()
+				over <- err
+			}()
+			err = s.client.WithHold(ctx, LeaseSpec{}, func(ctx context.Context, hold *Hold) error {
+				want(s, hold.Context() == ctx && hold.Valid(), "it is not held")
+				return end.work(ctx)
 			})
-		})
-	}
+		}()
+		synctest.Wait()
+		if s.says("granted", s.fresh()); name == "lost" {
+			s.says("lost", said{Reason: "TAKEN"})
+		}
+		cancel()
+		err := <-over
+		want(s, end.isWanted(err), err)
+		s.wantSent("hold", "release 1")
+		s.wantAlive()
+	})
 }
 
 func (stories) AReleaseIsNotCutShortByTheEndThatItGivesTheHold(s *stage) {
@@ -241,5 +238,104 @@ func TestClosingWaitsForReleasesAndCompletionsThatAreUnderWayAsLongAsAReleaseMay
 				want(s, (err == nil) == isAnswered && (s.clock() == 9_999) == isAnswered, call, err, s.clock())
 			})
 		}
+	}
+}
+
+// grantsWith grants over the newest stream, with a checkpoint.
+func (s *stage) grantsWith(of said, checkpoint *leaseholdv1.Checkpoint) {
+	word := s.word(s.on(0), "granted", of).(*leaseholdv1.HoldLeaseResponse)
+	word.GetGranted().Checkpoint, word.GetGranted().Permit = checkpoint, 3
+	s.on(0).said <- word
+}
+
+func (stories) S25TheCheckpointOfAGrantIsACopyOfItsOwn(s *stage) {
+	asked := s.asks(s.Context(), LeaseSpec{})
+	s.grantsWith(s.fresh(), &leaseholdv1.Checkpoint{Value: []byte(`{"n":7}`), Version: 12, FencingToken: 11})
+	hold := (<-asked).value
+	checkpoint := hold.Checkpoint()
+	var value struct{ N int }
+	err := checkpoint.JSON(&value)
+	want(s, err == nil && value.N == 7 && hold.Permit() == 3 && checkpoint.FencingToken == 11, value, err, checkpoint)
+	checkpoint.Value[0] = '!'
+	want(s, string(hold.Checkpoint().Value) == `{"n":7}` && checkpoint.JSON(&value) != nil, "the hold's own value was changed")
+	saved := []byte("seven")
+	version, err := hold.Save(s.Context(), saved)
+	want(s, err == nil && version == 1, version, err)
+	saved[0] = '!'
+	checkpoint = hold.Checkpoint()
+	want(s, string(checkpoint.Value) == "seven" && checkpoint.FencingToken == 65_536, checkpoint)
+	ok(s, errOf(hold.SaveJSON(s.Context(), map[string]int{"n": 8})))
+	_, err = hold.SaveJSON(s.Context(), func() {})
+	want(s, err != nil, "a function is no JSON")
+	s.wantSent("hold", "save_checkpoint 1 seven", `save_checkpoint 1 {"n":8}`)
+	s.releases(hold)
+	want(s, s.holds().Checkpoint() == nil, "there is none")
+}
+
+func (stories) S27ASaveWithoutAnAnswerHasAnUnknownOutcomeAndARefusedOneHasNot(s *stage) {
+	hold := s.holds()
+	for of, isUnknown := range map[refusing]bool{
+		{Code: "UNAVAILABLE", Reason: "CHECKPOINT_UNKNOWN"}: true,
+		{Code: "UNAVAILABLE", Reason: "STORE_UNAVAILABLE"}:  false,
+		{Code: "UNAVAILABLE"}:                               true,
+		{Code: "DEADLINE_EXCEEDED"}:                         true,
+	} {
+		s.always("save_checkpoint", of.err())
+		_, failed := hold.Save(s.Context(), []byte("v"))
+		as[*RefusedError](s, failed)
+		var unknown *CheckpointUnknownError
+		want(s, errors.As(failed, &unknown) == isUnknown, of, failed)
+	}
+	s.always("save_checkpoint", nil)
+	_, err := hold.Save(s.Context(), nil)
+	as[*CheckpointUnknownError](s, err)
+	want(s, s.clock() == 63_000, "S26: a save is answered when the validity ends, or soon after:", s.clock())
+	hold = s.holds()
+	s.always("save_checkpoint", status.Error(codes.Unimplemented, ""))
+	_, err = hold.Save(s.Context(), nil)
+	want(s, as[*RefusedError](s, err).Reason == ReasonUnsupported && strings.Contains(err.Error(), "does not know checkpoints"),
+		err)
+	want(s, hold.Checkpoint() == nil, "it is not known to be saved")
+}
+
+func (stories) S16ACallThatWaitsForAResumeEndsWithItsContextAndASaveWithTheHold(s *stage) {
+	hold := s.holds()
+	s.always("report_progress", nil)
+	impatient, cancel := context.WithCancel(s.Context())
+	reported := later(func() (any, error) { return nil, hold.ReportProgress(impatient) })
+	s.breaks(0, errGone)
+	saved := later(func() (uint64, error) { return hold.Save(impatient, nil) })
+	s.give("report_progress", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
+	s.pass(1_000)
+	cancel()
+	for _, err := range []error{(<-reported).err, (<-saved).err} {
+		want(s, errors.Is(err, context.Canceled) && hold.Valid(), err, hold.Loss())
+	}
+	_, err := hold.Save(s.Context(), nil)
+	want(s, as[*LostError](s, err).Reason == LossReasonExpired, err)
+	s.wantSent("hold", "report_progress 1", "resume resume-1 told 58000 attempt 1")
+}
+
+func (stories) S26AnOlderSaveThatIsAnsweredLaterIsNotTheCheckpointAndWhatAResumeTellsIs(s *stage) {
+	hold := s.holds()
+	first, second := hold.state.beginSave(), hold.state.beginSave()
+	hold.savedAs(second, []byte("second"), 5)
+	hold.savedAs(first, []byte("first"), 5)
+	value := string(hold.Checkpoint().Value)
+	want(s, value == "second", value)
+	// S27: a save may have lost its answer.
+	for _, stored := range []struct {
+		version uint64
+		wanted  string
+	}{{4, "second"}, {6, "stored"}} {
+		s.breaks(0, errGone)
+		limit := s.clock() + int64(stored.version)*100_000
+		of := s.fresh()
+		of.MaxHold = &instant{limit, limit - s.clock()}
+		s.grantsWith(of, &leaseholdv1.Checkpoint{Value: []byte("stored"), Version: stored.version})
+		s.wantTold("interrupted", "resumed")
+		ends, _ := hold.MaxHoldEnds()
+		value := string(hold.Checkpoint().Value)
+		want(s, value == stored.wanted && sinceBase(ends) == limit, stored, value, ends)
 	}
 }

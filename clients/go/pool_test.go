@@ -152,14 +152,15 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 	lost := said{Reason: "TAKEN"}
 	release := func(s *stage, hold *Hold) error { return errOf(hold.Release(s.Context())) }
 	succeed := func(s *stage, _ *Hold) error { return errOf(s.run.Succeed(s.Context())) }
-	for name, of := range map[string]struct {
+	type ending struct {
 		isRun bool
 		// first happens to what came over the first connection, which is left by then, and end ends it.
 		first func(s *stage, hold *Hold)
 		end   func(s *stage, hold *Hold) error
 		// wanted is what goes over that connection besides.
 		wanted []string
-	}{
+	}
+	each(t, map[string]ending{
 		"released": {false, func(s *stage, hold *Hold) { must(hold.Save(s.Context(), []byte("x"))) }, release,
 			[]string{"save_checkpoint 1 x", "release 1"}},
 		"lost": {false, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, release, []string{"release 1"}},
@@ -178,36 +179,32 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 			s.breaks(1, errGone)
 			s.says("lost", lost)
 		}, succeed, []string{"complete_run 1 SUCCEEDED"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			staged(t, func(s *stage) {
-				sent := []string{"hold", "hold wait 60000"}
-				if of.isRun {
-					s.running()
-					sent[0] = "subscribe"
-				} else {
-					s.holds()
-				}
-				hold, run := s.hold(), s.run
-				// A hold is refused there, and granted over another connection.
-				asked := s.asks(s.Context(), LeaseSpec{Wait: time.Minute})
-				s.breaks(0, tooOldFor2)
-				s.pass(1_000)
-				other := s.granted(asked)
-				s.has(hold, run)
-				of.first(s, hold)
-				var isLost *LostError
-				err := of.end(s, hold)
-				want(s, err == nil || errors.As(err, &isLost), err)
-				s.wantBy(1, append(sent, of.wanted...)...)
-				s.releases(other)
-				s.runs.Close()
-				s.wantPlaces(0)
-				want(s, s.open.Load() == s.made.Load()-1, "what was left is not closed")
-				runtime.KeepAlive(hold)
-			})
-		})
-	}
+	}, func(s *stage, name string, of ending) {
+		sent := []string{"hold", "hold wait 60000"}
+		if of.isRun {
+			s.running()
+			sent[0] = "subscribe"
+		} else {
+			s.holds()
+		}
+		hold, run := s.hold(), s.run
+		// A hold is refused there, and granted over another connection.
+		asked := s.asks(s.Context(), LeaseSpec{Wait: time.Minute})
+		s.breaks(0, tooOldFor2)
+		s.pass(1_000)
+		other := s.granted(asked)
+		s.has(hold, run)
+		of.first(s, hold)
+		var isLost *LostError
+		err := of.end(s, hold)
+		want(s, err == nil || errors.As(err, &isLost), err)
+		s.wantBy(1, append(sent, of.wanted...)...)
+		s.releases(other)
+		s.runs.Close()
+		s.wantPlaces(0)
+		want(s, s.open.Load() == s.made.Load()-1, "what was left is not closed")
+		runtime.KeepAlive(hold)
+	})
 }
 
 func (stories) WhatIsDroppedWithoutAWordLeavesNothing(s *stage) {

@@ -330,3 +330,10 @@ func TestStories(t *testing.T) {
 		})
 	}
 }
+
+// each runs a test with each of several, on a stage of its own.
+func each[V any](t *testing.T, of map[string]V, test func(s *stage, name string, of V)) {
+	for name, value := range of {
+		t.Run(name, func(t *testing.T) { staged(t, func(s *stage) { test(s, name, value) }) })
+	}
+}
