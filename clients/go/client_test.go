@@ -62,7 +62,7 @@ func (stories) EachCallSendsWhatItSaysAndFailsWithTheSidecarsError(s *stage) {
 	} {
 		code := status.Code(as[*RefusedError](s, call.err))
 		want(s, code == codes.Unimplemented, call.err)
-		if sent := s.requests[i].Message; !proto.Equal(sent, call.request) {
+		if sent := s.calls[i].Message; !proto.Equal(sent, call.request) {
 			s.Errorf("%T: %v, not %v", sent, sent, call.request)
 		}
 		isOfSchedules := strings.Contains(string(call.request.ProtoReflect().Descriptor().Name()), "Schedule")

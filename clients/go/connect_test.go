@@ -127,7 +127,7 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 		err := first(WithCA(authority.pem), ours, WithBearerToken(" secret\n"))
 		refused := as[*RefusedError](t, err)
 		want(t, refused.Code == CodeResourceExhausted, err)
-		token := s.requests[0].head.Get("authorization")
+		token := s.calls[0].head.Get("authorization")
 		want(t, slices.Equal(token, []string{"Bearer secret"}), token)
 		strange, strangeKey := strangers.issue("client")
 		source := WithTLSSource(func(context.Context) (TLS, error) {
@@ -247,7 +247,7 @@ func TestATokenIsAskedForAtEachCall(t *testing.T) {
 		}
 		// The first was asked for when the client connected. S14: the kernel goes with each call, too.
 		for i, token := range []string{"Bearer xx", "Bearer xxx"} {
-			head := s.requests[i].head
+			head := s.calls[i].head
 			want(t, head.Get("authorization")[0] == token && head.Get("leasehold-boot-id")[0] == ours, head)
 		}
 		_, err := s.client.Acquire(s.Context(), LeaseSpec{})
@@ -264,7 +264,7 @@ func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
 		hold := s.granted(s.asks(context.WithValue(s.Context(), traceKey{}, "00-1"), LeaseSpec{}))
 		// Of another context.
 		s.releases(hold)
-		parent, other := s.requests[0].head.Get("traceparent"), s.requests[1].head.Get("traceparent")
+		parent, other := s.calls[0].head.Get("traceparent"), s.calls[1].head.Get("traceparent")
 		want(t, slices.Equal(parent, []string{"00-1"}) && len(other) == 0, parent, other)
 		want(t, unary.Load() == 1 && streams.Load() == 1 && counts.made.Load() == 1, unary.Load(), streams.Load(), counts.made.Load())
 	}, WithContextMetadata(func(ctx context.Context) map[string]string {

@@ -27,7 +27,7 @@ func (s *stage) wantBy(connection int32, wanted ...string) {
 	synctest.Wait()
 	var by []string
 	s.locked(func() {
-		for _, came := range s.requests {
+		for _, came := range s.calls {
 			if came.by == connection {
 				by = append(by, came.words)
 			}
@@ -124,7 +124,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 			ok(s, (<-answer).err)
 		}
 		s.wantPlaces(3)
-		s.requests = nil
+		s.calls = nil
 		for _, id := range []string{"lease-0", "lease-200"} {
 			ok(s, errors.Join(errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)),
 				errOf(c.Release(ctx, id))))
@@ -139,7 +139,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		s.pass(60_000)
 		s.wantPlaces(1)
 		s.always("release", refusing{Code: "NOT_FOUND", Reason: "UNKNOWN_LEASE"}.err())
-		s.requests = nil
+		s.calls = nil
 		for range 2 {
 			as[*RefusedError](s, errOf(c.Release(ctx, "lease-201")))
 		}

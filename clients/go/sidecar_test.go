@@ -60,51 +60,42 @@ type sidecar struct {
 
 	mutex    sync.Mutex
 	listener *bufconn.Listener
-	streams  []*openStream
-	calls    []*openCall
+	// calls are all, and streams those whose answers are one.
+	calls, streams []*arrival
 	// answers are those of all calls of a name that no other answer was given for, and next is that of the next one: what is
 	// said in the words of the vectors, a message, an error, or what makes one of these from a request.
-	answers, next map[string]any
-	attempts      []string
-	requests      []heard
-	sent, faults  []string
+	answers, next          map[string]any
+	attempts, sent, faults []string
 }
 
-// heard is a request, with what came with it and the connection that it came by.
-type heard struct {
+// arrival is what came to the sidecar, and by which connection.
+type arrival struct {
 	proto.Message
-	words string
-	head  metadata.MD
-	by    int32
-}
-
-// openCall is a call that was not answered yet.
-type openCall struct {
-	name   string
-	answer chan any
-}
-
-// openStream is a call whose answers are a stream.
-type openStream struct {
-	heard
-	ctx context.Context
-	// empty is one of its answers that says nothing yet; an answer or an error is said, and nil ends it without one.
+	ctx         context.Context
+	words, name string
+	head        metadata.MD
+	by          int32
+	// empty is a message of a stream that says nothing yet. What is said is a message or an error, or nil for the end.
 	empty proto.Message
 	said  chan any
-	// over is whether the sidecar has ended it, and granted whether a hold was granted over it.
+	// over is whether the sidecar has answered or ended it, and granted whether a hold was granted over it.
 	over, granted bool
+}
+
+func (s *sidecar) locked(do func()) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	do()
 }
 
 // start lets the sidecar begin, and kill ends it with all its connections.
 func (s *sidecar) start() {
-	options := append(s.options, grpc.UnaryInterceptor(s.unary), grpc.StreamInterceptor(s.stream), grpc.StatsHandler(s))
-	s.server = grpc.NewServer(options...)
-	leaseholdv1.RegisterLeaseServiceServer(s.server, leaseholdv1.UnimplementedLeaseServiceServer{})
-	leaseholdv1.RegisterScheduleServiceServer(s.server, leaseholdv1.UnimplementedScheduleServiceServer{})
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.listener = bufconn.Listen(1 << 16)
-	go func(server *grpc.Server, on *bufconn.Listener) { _ = server.Serve(on) }(s.server, s.listener)
+	server, listener := grpc.NewServer(append(s.options, grpc.StatsHandler(s), grpc.StreamInterceptor(s.stream),
+		grpc.UnaryInterceptor(s.unary))...), bufconn.Listen(1<<16)
+	leaseholdv1.RegisterLeaseServiceServer(server, leaseholdv1.UnimplementedLeaseServiceServer{})
+	leaseholdv1.RegisterScheduleServiceServer(server, leaseholdv1.UnimplementedScheduleServiceServer{})
+	s.locked(func() { s.server, s.listener = server, listener })
+	go func() { _ = server.Serve(listener) }()
 }
 
 func (s *sidecar) kill() {
@@ -116,28 +107,10 @@ func (s *sidecar) kill() {
 	s.server.Stop()
 }
 
-func (s *sidecar) locked(do func()) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	do()
-}
-
 func (s *sidecar) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	var listener *bufconn.Listener
 	s.locked(func() { listener = s.listener })
 	return listener.DialContext(ctx)
-}
-
-// hearLocked writes down a request, and gives its name.
-func (s *sidecar) hearLocked(ctx context.Context, request any) (heard, string) {
-	came := heard{Message: request.(proto.Message), words: s.wordsLocked(request), by: ctx.Value(connectionKey{}).(int32)}
-	came.head, _ = metadata.FromIncomingContext(ctx)
-	s.requests, s.sent = append(s.requests, came), append(s.sent, came.words)
-	if needing, may := request.(interface{ GetNeeds() uint32 }); may && needing.GetNeeds() != 1 {
-		s.faults = append(s.faults, "a request that does not need revision 1")
-	}
-	name, _, _ := strings.Cut(came.words, " ")
-	return came, name
 }
 
 // words are what the vectors say of a request: the name of its call, and fields of it.
@@ -148,33 +121,29 @@ var words = map[protoreflect.Name][]protoreflect.Name{
 }
 
 // wordsLocked is a request in the words of the vectors; one that they do not have is only named.
-func (s *sidecar) wordsLocked(request any) string {
-	message := request.(proto.Message).ProtoReflect()
+func (s *sidecar) wordsLocked(request proto.Message) string {
 	switch request := request.(type) {
 	case *leaseholdv1.HoldLeaseRequest:
-		said := "hold"
+		said, spec := "hold", request.GetSpec().ProtoReflect()
 		if resume := request.GetResume(); resume != nil {
 			return s.resumeLocked(resume)
 		}
-		spec := request.GetSpec().ProtoReflect()
 		for _, name := range []protoreflect.Name{"wait", "permits", "priority", "yields", "share"} {
-			if field := spec.Descriptor().Fields().ByName(name); spec.Has(field) {
+			if spec.Has(spec.Descriptor().Fields().ByName(name)) {
 				said += strings.TrimSuffix(" "+string(name)+" "+valueOf(spec, name), " true")
 			}
 		}
 		return said
 	case *leaseholdv1.SubscribeScheduleRequest:
-		said := "subscribe"
-		if request.GetReconnected() {
-			said += " reconnected"
-		}
+		said := "subscribe" + map[bool]string{true: " reconnected"}[request.GetReconnected()]
 		if resume := request.GetResume(); resume != nil && request.GetRunId() == "run-1" {
 			said += " " + s.resumeLocked(resume)
 		}
 		return said
 	}
-	said, isKnown := words[message.Descriptor().Name()]
-	if !isKnown {
+	message := request.ProtoReflect()
+	said := words[message.Descriptor().Name()]
+	if said == nil {
 		return strings.TrimSuffix(string(message.Descriptor().Name()), "Request")
 	}
 	text := string(said[0])
@@ -210,39 +179,50 @@ func (s *sidecar) resumeLocked(resume *leaseholdv1.Resume) string {
 	return said + fmt.Sprint(" attempt ", slices.Index(s.attempts, resume.GetAttemptId())+1)
 }
 
-// unary answers each call that is no stream, now or when the test says how.
-func (s *sidecar) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+// hear takes in a call. One that is no stream is answered now, if the test has said how.
+func (s *sidecar) hear(ctx context.Context, request any, empty proto.Message) *arrival {
+	c := &arrival{Message: request.(proto.Message), ctx: ctx, empty: empty, said: make(chan any, 64), by: ctx.Value(connectionKey{}).(int32)}
+	c.head, _ = metadata.FromIncomingContext(ctx)
 	valid := s.isValid()
 	s.mutex.Lock()
-	_, name := s.hearLocked(ctx, request)
-	if valid && (name == "release" || name == "complete_run") {
-		s.faults = append(s.faults, "S13: the hold is valid when its end is sent")
+	defer s.mutex.Unlock()
+	c.words = s.wordsLocked(c.Message)
+	c.name, _, _ = strings.Cut(c.words, " ")
+	s.calls, s.sent = append(s.calls, c), append(s.sent, c.words)
+	needing, may := request.(interface{ GetNeeds() uint32 })
+	_, has := ctx.Deadline()
+	for fault, is := range map[string]bool{
+		"S37: a request does not need revision 1":     may && needing.GetNeeds() != 1,
+		"S13: the hold is valid when its end is sent": valid && (c.name == "release" || c.name == "complete_run"),
+		"S14: a stream has a deadline":                has && empty != nil,
+	} {
+		if is {
+			s.faults = append(s.faults, fault)
+		}
 	}
-	call := &openCall{name, make(chan any, 1)}
-	if answer, isNext := s.next[name]; isNext {
-		delete(s.next, name)
-		call.answer <- answer
-	} else if answer := cmp.Or(s.answers[name], s.answers[""]); answer != nil {
-		call.answer <- answer
-	} else {
-		s.calls = append(s.calls, call)
+	if answer := cmp.Or(s.next[c.name], s.answers[c.name], s.answers[""]); empty != nil {
+		s.streams = append(s.streams, c)
+	} else if answer != nil {
+		delete(s.next, c.name)
+		c.over = true
+		c.said <- answer
 	}
-	s.mutex.Unlock()
-	var answer any
+	return c
+}
+
+func (s *sidecar) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (answer any, err error) {
+	c := s.hear(ctx, request, nil)
 	select {
 	case <-ctx.Done():
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		s.calls = slices.DeleteFunc(s.calls, func(other *openCall) bool { return other == call })
 		return nil, status.FromContextError(ctx.Err()).Err()
-	case answer = <-call.answer:
+	case answer = <-c.said:
 	}
 	if made, isMade := answer.(func(request any) any); isMade {
 		answer = made(request)
 	}
 	switch answer := answer.(type) {
 	case said:
-		return answerOf(s.kernel, name, answer), nil
+		return answerOf(s.kernel, c.name, answer), nil
 	case error:
 		return nil, answer
 	}
@@ -253,10 +233,10 @@ func (s *sidecar) unary(ctx context.Context, request any, _ *grpc.UnaryServerInf
 func (s *sidecar) give(name string, answer any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	for i, call := range s.calls {
-		if call.name == name {
-			s.calls = slices.Delete(s.calls, i, i+1)
-			call.answer <- answer
+	for _, call := range s.calls {
+		if call.name == name && call.empty == nil && !call.over && call.ctx.Err() == nil {
+			call.over = true
+			call.said <- answer
 			return
 		}
 	}
@@ -274,38 +254,26 @@ func (s *sidecar) stream(_ any, stream grpc.ServerStream, of *grpc.StreamServerI
 		"WatchLock":         {&leaseholdv1.WatchLockRequest{}, &leaseholdv1.WatchLockResponse{}},
 		"WatchLocks":        {&leaseholdv1.WatchLocksRequest{}, &leaseholdv1.WatchLocksResponse{}},
 	}[path.Base(of.FullMethod)]
-	if err := stream.RecvMsg(messages[0]); err != nil {
-		return err
-	}
-	c := &openStream{ctx: stream.Context(), empty: messages[1], said: make(chan any, 64)}
-	s.mutex.Lock()
-	c.heard, _ = s.hearLocked(c.ctx, messages[0])
-	if _, has := c.ctx.Deadline(); has {
-		s.faults = append(s.faults, "S14: a stream has a deadline")
-	}
-	s.streams = append(s.streams, c)
-	s.mutex.Unlock()
-	for {
+	err := stream.RecvMsg(messages[0])
+	for c := s.hear(stream.Context(), messages[0], messages[1]); err == nil; {
 		select {
 		case <-c.ctx.Done():
 			return c.ctx.Err()
 		case said := <-c.said:
-			switch said := said.(type) {
-			case proto.Message:
-				if err := stream.SendMsg(said); err != nil {
-					return err
-				}
-			case error:
-				return said
-			default:
-				return nil
+			if message, isMessage := said.(proto.Message); isMessage {
+				err = stream.SendMsg(message)
+			} else {
+				// Without an error it is no more than an end.
+				err, _ = said.(error)
+				return err
 			}
 		}
 	}
+	return err
 }
 
 // on is a stream by its number, and the newest without one.
-func (s *sidecar) on(number int) *openStream {
+func (s *sidecar) on(number int) *arrival {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if number == 0 {
@@ -315,12 +283,12 @@ func (s *sidecar) on(number int) *openStream {
 }
 
 // tell says an event on a stream, in the words of the vectors.
-func (s *sidecar) tell(on *openStream, name string, of said) {
+func (s *sidecar) tell(on *arrival, name string, of said) {
 	on.granted = on.granted || name == "granted" || name == "run"
 	on.said <- s.word(on, name, of)
 }
 
-func (s *sidecar) word(on *openStream, name string, of said) proto.Message {
+func (s *sidecar) word(on *arrival, name string, of said) proto.Message {
 	return says(proto.Clone(on.empty), s.kernel, name, of)
 }
 
@@ -337,21 +305,19 @@ func (s *sidecar) takeSent() (sent, faults []string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for i, stream := range s.streams {
-		isReplaced := slices.ContainsFunc(s.streams[i+1:], func(later *openStream) bool { return later.granted })
+		isReplaced := slices.ContainsFunc(s.streams[i+1:], func(later *arrival) bool { return later.granted })
 		if valid && stream.ctx.Err() != nil && !stream.over && !isReplaced {
 			s.faults = append(s.faults, "S14: a stream was ended while the hold was valid")
 		}
 	}
-	sent, faults = s.sent, s.faults
-	s.sent, s.faults = nil, nil
+	sent, faults, s.sent, s.faults = s.sent, s.faults, nil, nil
 	return sent, faults
 }
 
 // alive are the numbers of the streams that neither side has ended.
-func (s *sidecar) alive() []int {
+func (s *sidecar) alive() (numbers []int) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	numbers := []int{}
 	for i, stream := range s.streams {
 		if !stream.over && stream.ctx.Err() == nil {
 			numbers = append(numbers, i+1)

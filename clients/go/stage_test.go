@@ -306,7 +306,7 @@ func (s *stage) hears(event any) {
 // request is the newest one of a type.
 func request[M proto.Message](s *stage) (newest M) {
 	s.locked(func() {
-		for _, came := range s.requests {
+		for _, came := range s.calls {
 			if request, isOne := came.Message.(M); isOne {
 				newest = request
 			}
