@@ -150,7 +150,7 @@ func (stories) AnAnswerWithoutWhatItIsAboutIsAnError(s *stage) {
 
 func (stories) AHoldAsksForWhatTheSidecarKnowsOfItAndTheValidityCounts(s *stage) {
 	hold := s.holds()
-	s.always("get_hold", said{Until: 60_000, For: 60_000, MaxHold: &instant{300_000, 300_000}})
+	s.always("get_hold", said{"until": 60_000, "for": 60_000, "max_hold": said{"at": 300_000, "after": 300_000}})
 	info, err := hold.Info(s.Context())
 	ends, isLimited := hold.MaxHoldEnds()
 	want(s, err == nil && info.State == HoldStateHeld && hold.Remaining() == 60*time.Second && isLimited && sinceBase(ends) == 300_000, info, err, ends)
@@ -200,7 +200,7 @@ func (stories) S37ACallTriesOnWhereItIsWhileItsWaitLasts(s *stage) {
 func (stories) AWaiterThatHearsNothingAsksAgainElsewhereForWhatIsLeftOfItsWait(s *stage) {
 	asked := s.asks(s.Context(), LeaseSpec{Wait: time.Hour})
 	for _, position := range []uint32{2, 2, 1} {
-		s.says("waiting", said{Position: position})
+		s.says("waiting", said{"position": position})
 	}
 	// A repeated word is told once.
 	s.wantTold("waiting 2", "waiting 1")
@@ -216,7 +216,7 @@ func (stories) ATryThatHearsNothingIsAnErrorAndSoIsAWaitThatIsOverWhenNoSidecarI
 	refused := as[*RefusedError](s, (<-asked).err)
 	want(s, refused.Code == CodeUnavailable && s.clock() == 90_000, refused, s.clock())
 	asked = s.asks(s.Context(), LeaseSpec{Wait: 500 * time.Millisecond})
-	s.says("waiting", said{Position: 1})
+	s.says("waiting", said{"position": 1})
 	s.kill()
 	as[*UnreachableError](s, (<-asked).err)
 	want(s, s.clock() == 90_500, s.clock())

@@ -36,7 +36,7 @@ func (stories) AHoldTellsItsGrantAndNoSecrets(s *stage) {
 func (stories) ACallerThatGivesUpLeavesTheQueue(s *stage) {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	asked := s.asks(ctx, LeaseSpec{})
-	s.says("waiting", said{Position: 1})
+	s.says("waiting", said{"position": 1})
 	cancel(errWork)
 	err := (<-asked).err
 	want(s, errors.Is(err, context.Canceled) && errors.Is(err, errWork), err)
@@ -62,7 +62,7 @@ func (stories) ASlowListenerKeepsNothingWaiting(s *stage) {
 	s.pass(1_000)
 	s.says("renewed", s.fresh())
 	want(s, hold.Remaining() == 58*time.Second, hold.Remaining())
-	s.says("lost", said{Reason: "TAKEN"})
+	s.says("lost", said{"reason": "TAKEN"})
 	s.wantLoss(hold, LossReasonTaken)
 }
 
@@ -70,7 +70,7 @@ func (stories) S22S33ANoticeEndsItsContextAndALossBothAndAPriorityIsToldFromAnOp
 	for _, priority := range []*uint32{nil, proto.Uint32(0), proto.Uint32(7)} {
 		hold := s.holds()
 		want(s, hold.Notice() == nil && hold.NoticeContext().Err() == nil, "there is no notice yet")
-		word := s.word(s.on(0), "revoked", said{By: "me"}).(*leaseholdv1.HoldLeaseResponse)
+		word := s.word(s.on(0), "revoked", said{"by": "me"}).(*leaseholdv1.HoldLeaseResponse)
 		word.GetRevoked().BreakNote.Reason, word.GetRevoked().BreakNote.ForPriority = "deploy", priority
 		s.on(0).said <- word
 		<-hold.Revoked()
@@ -84,7 +84,7 @@ func (stories) S22S33ANoticeEndsItsContextAndALossBothAndAPriorityIsToldFromAnOp
 		want(s, note.BrokenBy == "me" && reflect.DeepEqual(note.ForPriority, priority), note)
 	}
 	other := s.holds()
-	s.says("lost", said{Reason: "TAKEN"})
+	s.says("lost", said{"reason": "TAKEN"})
 	loss, cause := s.wantLoss(other, LossReasonTaken), context.Cause(other.NoticeContext())
 	want(s, cause == error(loss) && other.Notice() == nil, cause, other.Notice())
 	select {
@@ -135,7 +135,7 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 		}()
 		synctest.Wait()
 		if s.says("granted", s.fresh()); name == "lost" {
-			s.says("lost", said{Reason: "TAKEN"})
+			s.says("lost", said{"reason": "TAKEN"})
 		}
 		cancel()
 		err := <-over
@@ -176,7 +176,7 @@ func (stories) AReleaseIsCutShortByItsCallerAndMayBeRepeated(s *stage) {
 	cancel()
 	err := (<-released).err
 	want(s, errors.Is(as[*ReleaseUnconfirmedError](s, err), context.Canceled), err)
-	s.always("release", said{Outcome: "ALREADY_LOST", Loss: "TAKEN"})
+	s.always("release", said{"outcome": "ALREADY_LOST", "loss": "TAKEN"})
 	for range 2 {
 		result, err := hold.Release(s.Context())
 		loss := as[*LostError](s, err)
@@ -331,7 +331,7 @@ func (stories) S26AnOlderSaveThatIsAnsweredLaterIsNotTheCheckpointAndWhatAResume
 		s.breaks(0, errGone)
 		limit := s.clock() + int64(stored.version)*100_000
 		of := s.fresh()
-		of.MaxHold = &instant{limit, limit - s.clock()}
+		of["max_hold"] = said{"at": limit, "after": limit - s.clock()}
 		s.grantsWith(of, &leaseholdv1.Checkpoint{Value: []byte("stored"), Version: stored.version})
 		s.wantTold("interrupted", "resumed")
 		ends, _ := hold.MaxHoldEnds()

@@ -3,7 +3,7 @@ package leasehold
 import (
 	"cmp"
 	"fmt"
-	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,26 +24,13 @@ var bases = map[string]time.Duration{
 	"ours": 1_000 * time.Second, "elsewhere": 5_000 * time.Second, "ahead": 3_000 * time.Second, "behind": 500 * time.Second,
 }
 
-// said is what the sidecar says, with all that it may say.
-type said struct {
-	Until, For, Left int64
-	Generation       uint64
-	Token            string
-	FencingToken     uint64   `json:"fencing_token"`
-	MaxHold          *instant `json:"max_hold"`
-	Deadline         *instant
-	Position         uint32
-	Attempt          uint32
-	Reason, Cause    string
-	Outcome, Result  string
-	Loss, State, By  string
-	Version          uint64
-	// Of a schedule.
-	Understood, Conflict bool
-}
+// said is what the sidecar says, by the names that the vectors have for it.
+type said = map[string]any
 
-// instant is when, and after how long.
-type instant struct{ At, After int64 }
+// namesOf are those names of fields, where they are not the API's.
+var namesOf = map[protoreflect.Name]string{
+	"max_hold_ends": "max_hold", "resume_token": "token", "loss_reason": "loss", "broken_by": "by", "time_left": "left",
+}
 
 // refusing is how the sidecar refuses a call, or ends a stream: without a word if there is no code.
 type refusing struct {
@@ -73,68 +60,61 @@ func (r refusing) err() error {
 	return st.Err()
 }
 
-func span(milliseconds int64) *durationpb.Duration {
-	return durationpb.New(time.Duration(milliseconds) * time.Millisecond)
+func span(milliseconds any) *durationpb.Duration {
+	return durationpb.New(must(time.ParseDuration(fmt.Sprint(milliseconds, "ms"))))
 }
 
 // reading is a moment on the clock of a kernel.
-func reading(kernel string, at int64) *leaseholdv1.BootTime {
-	bootID := ours
-	if kernel == "elsewhere" {
-		bootID = elsewhere
-	}
+func reading(kernel string, at any) *leaseholdv1.BootTime {
+	bootID := map[bool]string{true: elsewhere, false: ours}[kernel == "elsewhere"]
 	return &leaseholdv1.BootTime{BootId: bootID, SinceBoot: durationpb.New(bases[kernel] + span(at).AsDuration())}
 }
 
-func (s said) validity(kernel string) *leaseholdv1.Validity {
-	if s.For == 0 {
-		return nil
-	}
-	return &leaseholdv1.Validity{ValidUntil: reading(kernel, s.Until), ValidFor: span(s.For)}
+func validity(kernel string, until, validFor any) *leaseholdv1.Validity {
+	return &leaseholdv1.Validity{ValidUntil: reading(kernel, until), ValidFor: span(validFor)}
 }
 
-func (m *instant) wire(kernel string) *leaseholdv1.Deadline {
-	if m == nil {
-		return nil
-	}
-	return &leaseholdv1.Deadline{At: reading(kernel, m.At), After: span(m.After)}
+func deadline(kernel string, at, after any) *leaseholdv1.Deadline {
+	return &leaseholdv1.Deadline{At: reading(kernel, at), After: span(after)}
 }
-
-func (s said) result() *leaseholdv1.ReleaseResult { return fillIn(&leaseholdv1.ReleaseResult{}, "", s) }
 
 // fillIn sets the fields of a message for which there is a value in what is said.
 func fillIn[M proto.Message](message M, kernel string, of said) M {
 	into := message.ProtoReflect()
 	for i := range into.Descriptor().Fields().Len() {
 		field := into.Descriptor().Fields().Get(i)
-		value := map[protoreflect.Name]any{
-			"validity": of.validity(kernel), "max_hold_ends": of.MaxHold.wire(kernel), "resume_token": of.Token,
-			"fencing_token": of.FencingToken, "generation": of.Generation, "version": of.Version, "position": of.Position,
-			"reason": of.Reason, "loss_reason": of.Loss, "outcome": of.Outcome, "cause": of.Cause, "state": of.State,
-			"broken_by": of.By, "attempt": of.Attempt, "deadline": of.Deadline.wire(kernel), "conflict": of.Conflict,
-			"time_left": span(of.Left), "result": of.Result,
-		}[field.Name()]
+		value, isSaid := of[cmp.Or(namesOf[field.Name()], string(field.Name()))]
+		number, _ := strconv.ParseInt(fmt.Sprint(value), 10, 64)
+		var inner proto.Message
 		switch {
+		case field.Name() == "validity" && of["for"] != nil:
+			inner = validity(kernel, of["until"], of["for"])
 		case field.Name() == "break_note":
-			value = fillIn(&leaseholdv1.BreakNote{}, kernel, said{By: of.By})
+			inner = fillIn(&leaseholdv1.BreakNote{}, kernel, said{"by": cmp.Or(of["by"], any(""))})
 		case field.Name() == "result" && field.Message() != nil:
-			value = of.result()
+			inner = fillIn(&leaseholdv1.ReleaseResult{}, kernel, of)
 		case field.Name() == "grant":
-			value = granting(kernel, of)
-		case field.Name() == "understood" && of.Understood:
-			value = &leaseholdv1.UnderstoodSchedule{Expression: "30 2 * * *"}
-		}
-		if value == nil || reflect.ValueOf(value).IsZero() {
-			continue
-		}
-		switch enum := field.Enum(); {
-		case enum != nil:
-			number := enum.Values().ByName(protoreflect.Name(prefixOf(enum) + value.(string))).Number()
-			into.Set(field, protoreflect.ValueOfEnum(number))
+			inner = granting(kernel, of)
+		case !isSaid:
+		case field.Name() == "understood":
+			inner = &leaseholdv1.UnderstoodSchedule{Expression: "30 2 * * *"}
+		case field.Name() == "time_left":
+			inner = span(value)
 		case field.Message() != nil:
-			into.Set(field, protoreflect.ValueOfMessage(value.(proto.Message).ProtoReflect()))
+			moment := value.(said)
+			inner = deadline(kernel, moment["at"], moment["after"])
+		case field.Enum() != nil:
+			name := protoreflect.Name(prefixOf(field.Enum()) + value.(string))
+			into.Set(field, protoreflect.ValueOfEnum(field.Enum().Values().ByName(name).Number()))
+		case field.Kind() == protoreflect.Uint64Kind:
+			into.Set(field, protoreflect.ValueOfUint64(uint64(number)))
+		case field.Kind() == protoreflect.Uint32Kind:
+			into.Set(field, protoreflect.ValueOfUint32(uint32(number)))
 		default:
 			into.Set(field, protoreflect.ValueOf(value))
+		}
+		if inner != nil {
+			into.Set(field, protoreflect.ValueOfMessage(inner.ProtoReflect()))
 		}
 	}
 	return message
@@ -169,12 +149,10 @@ func granting(kernel string, of said) *leaseholdv1.Grant {
 
 // answerOf is an answer to a call.
 func answerOf(kernel, name string, of said) proto.Message {
-	if name == "get_hold" {
-		of.State = cmp.Or(of.State, "HELD")
-	}
 	return fillIn(map[string]proto.Message{
-		"release": &leaseholdv1.ReleaseLeaseResponse{}, "get_hold": &leaseholdv1.GetHoldResponse{},
-		"report_progress": &leaseholdv1.ReportProgressResponse{}, "extend_lease": &leaseholdv1.ExtendLeaseResponse{},
-		"save_checkpoint": &leaseholdv1.SaveCheckpointResponse{}, "complete_run": &leaseholdv1.CompleteRunResponse{},
+		"release": &leaseholdv1.ReleaseLeaseResponse{}, "report_progress": &leaseholdv1.ReportProgressResponse{},
+		"get_hold":     &leaseholdv1.GetHoldResponse{State: leaseholdv1.HoldState_HOLD_STATE_HELD},
+		"extend_lease": &leaseholdv1.ExtendLeaseResponse{}, "save_checkpoint": &leaseholdv1.SaveCheckpointResponse{},
+		"complete_run": &leaseholdv1.CompleteRunResponse{},
 	}[name], kernel, of)
 }

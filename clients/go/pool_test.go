@@ -114,7 +114,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 		}
 		ok(s, errOf(c.Release(ctx, "lease-9")))
 		of := s.fresh()
-		of.MaxHold = &instant{s.clock() + 60_000, 60_000}
+		of["max_hold"] = said{"at": s.clock() + 60_000, "after": 60_000}
 		for i, answer := range asked {
 			grant := granting("ours", of)
 			grant.LeaseId = fmt.Sprint("lease-", i)
@@ -133,7 +133,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 			s.wantBy(connection+1, "report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0")
 		}
 		// What is not released ends with MaxHold.
-		s.always("extend_lease", said{Until: 58_000, For: 58_000, MaxHold: &instant{s.clock() + 90_000, 90_000}})
+		s.always("extend_lease", said{"until": 58_000, "for": 58_000, "max_hold": said{"at": s.clock() + 90_000, "after": 90_000}})
 		ok(s, errOf(c.Extend(ctx, "lease-201", 90*time.Second)))
 		s.wantPlaces(2)
 		s.pass(60_000)
@@ -149,7 +149,7 @@ func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWer
 }
 
 func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *testing.T) {
-	lost := said{Reason: "TAKEN"}
+	lost := said{"reason": "TAKEN"}
 	release := func(s *stage, hold *Hold) error { return errOf(hold.Release(s.Context())) }
 	succeed := func(s *stage, _ *Hold) error { return errOf(s.run.Succeed(s.Context())) }
 	type ending struct {
@@ -171,7 +171,7 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 		}, release, []string{"report_progress 1"}},
 		"resumed": {false, func(s *stage, hold *Hold) {
 			s.breaks(1, errGone)
-			s.says("granted", said{Until: s.clock() + 58_000, For: 58_000, Generation: 2})
+			s.says("granted", said{"until": s.clock() + 58_000, "for": 58_000, "generation": 2})
 		}, release, nil},
 		"run completed": {true, func(*stage, *Hold) {}, succeed, []string{"complete_run 1 SUCCEEDED"}},
 		"run lost":      {true, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, succeed, []string{"complete_run 1 SUCCEEDED"}},
@@ -214,7 +214,7 @@ func (stories) WhatIsDroppedWithoutAWordLeavesNothing(s *stage) {
 		} else {
 			s.holds()
 		}
-		if s.says("lost", said{Reason: "TAKEN"}); isRun {
+		if s.says("lost", said{"reason": "TAKEN"}); isRun {
 			s.runs.Close()
 		}
 		s.has(nil, nil)
@@ -244,12 +244,12 @@ func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T
 		s.pass(10_000)
 		s.wantPlaces(4 * streamsPerConnection)
 		of := s.fresh()
-		of.Generation = 2
+		of["generation"] = 2
 		for i := range releases {
 			s.tells(streamsPerConnection+i+1, "granted", of)
 		}
 		s.wantPlaces(2 * streamsPerConnection)
-		s.answersAtOnce("release", said{Outcome: "RELEASED"}, releases)
+		s.answersAtOnce("release", said{"outcome": "RELEASED"}, releases)
 		s.wantPlaces(0)
 		want(s, request[*leaseholdv1.ReleaseLeaseRequest](s).GetGeneration() == 2, "it was not resumed")
 	}, grpc.MaxConcurrentStreams(256))
@@ -269,7 +269,7 @@ func TestS13EachRunOfAFullConnectionHasRoomForItsCompletion(t *testing.T) {
 				run := (<-asked).value
 				completions = append(completions, func() error { return errOf(run.Succeed(s.Context())) })
 			}
-			s.answersAtOnce("complete_run", said{Result: "RECORDED"}, completions)
+			s.answersAtOnce("complete_run", said{"result": "RECORDED"}, completions)
 			// The room is kept for the next ones.
 			s.wantPlaces(2 * streamsPerConnection)
 		}

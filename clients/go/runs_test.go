@@ -48,7 +48,7 @@ func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysItOrTwoSecondsHavePasse
 			s.says("definition_in_force", said{})
 			s.wantTold("subscribed", "standby", "lost EXPIRED", "definition")
 			if s.wantAlive(1); isTold {
-				s.says("lost", said{Reason: "EXPIRED"})
+				s.says("lost", said{"reason": "EXPIRED"})
 			}
 			s.pass(60_001)
 			s.wantAlive()
@@ -83,10 +83,10 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 		"FAILED no disk":                {work: fails(errors.New("no disk"))},
 		"FAILED_FINAL no customer":      {work: fails(&FinalError{errors.New("no customer")})},
 		"RETURNED the run is returned":  {work: fails(fmt.Errorf("%w: not here", ErrReturned))},
-		"RETURNED the lock was broken":  {untilTold, "revoked", said{By: "me"}},
+		"RETURNED the lock was broken":  {untilTold, "revoked", said{"by": "me"}},
 		"RETURNED the sidecar is":       {untilTold, "draining", said{}},
-		"RETURNED the lock was lost":    {untilTold, "lost", said{Reason: "TAKEN"}},
-		"FAILED_FINAL stopped at its d": {untilTold, "lost", said{Reason: "MAX_HOLD_REACHED"}},
+		"RETURNED the lock was lost":    {untilTold, "lost", said{"reason": "TAKEN"}},
+		"FAILED_FINAL stopped at its d": {untilTold, "lost", said{"reason": "MAX_HOLD_REACHED"}},
 	}, func(s *stage, outcome string, of ending) {
 		ctx, cancel := context.WithCancel(s.Context())
 		var runs []*Run
@@ -99,7 +99,7 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 				return err
 			})
 		})
-		s.says("standby", said{Understood: true})
+		s.says("standby", said{"understood": true})
 		s.says("run", s.fresh())
 		if of.event != "" {
 			s.says(of.event, of.said)
@@ -194,7 +194,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 			want(t, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd(), "a leader waits without end")
 			s.says("granted", s.fresh())
 			if term.event != "" {
-				s.says(term.event, said{Reason: "TAKEN", By: "me"})
+				s.says(term.event, said{"reason": "TAKEN", "by": "me"})
 			}
 			// S13: also the lost ones say that they are known.
 			s.wantSent("hold", "release 1")

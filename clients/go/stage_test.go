@@ -86,7 +86,7 @@ func staged(t *testing.T, test func(s *stage), with ...any) {
 		s := newStage(t, "ours", with...)
 		fresh := func(any) any { return s.fresh() }
 		s.answers = map[string]any{
-			"release": said{Outcome: "RELEASED"}, "save_checkpoint": said{Version: 1}, "complete_run": said{Result: "RECORDED"},
+			"release": said{"outcome": "RELEASED"}, "save_checkpoint": said{"version": 1}, "complete_run": said{"result": "RECORDED"},
 			"report_progress": fresh, "extend_lease": fresh, "get_hold": fresh, "AcquireLease": func(any) any {
 				grant := &leaseholdv1.AcquireLeaseResponse_Granted{Granted: granting("ours", s.fresh())}
 				return &leaseholdv1.AcquireLeaseResponse{Outcome: grant}
@@ -109,7 +109,7 @@ func (s *stage) leave() {
 }
 
 // fresh is a validity of 58 s.
-func (s *stage) fresh() said { return said{Until: s.clock() + 58_000, For: 58_000} }
+func (s *stage) fresh() said { return said{"until": s.clock() + 58_000, "for": 58_000} }
 
 func (s *stage) hold() (held *Hold) {
 	s.locked(func() { held = s.held })
@@ -178,7 +178,7 @@ func (s *stage) nextRun() <-chan outcome[*Run] {
 func (s *stage) running() *Run {
 	s.Helper()
 	asked := s.nextRun()
-	s.says("standby", said{Understood: true})
+	s.says("standby", said{"understood": true})
 	s.says("run", s.fresh())
 	got := <-asked
 	want(s, got.err == nil, got.err)

@@ -149,16 +149,16 @@ func at(seconds int) BootInstant { return BootInstant(seconds) * BootInstant(tim
 
 func TestS21WhatIsOfNoKnownKernelIsCountedFromItsRequestAndWithinAllBounds(t *testing.T) {
 	known, sent := &knownValidity{}, at(99)
-	known.takeIn(said{Until: 158_000, For: 58_000}.validity("elsewhere"), &sent, at(100), "")
+	known.takeIn(validity("elsewhere", 158_000, 58_000), &sent, at(100), "")
 	_, mustAsk := known.nextQuestion()
 	want(t, mustAsk, "nobody's clock was taken for ours")
 	limit, sent := &knownDeadline{}, at(1_000)
-	limit.takeIn((&instant{9_000_000, 300_000}).wire("elsewhere"), nil, at(1_001), ours)
+	limit.takeIn(deadline("elsewhere", 9_000_000, 300_000), nil, at(1_001), ours)
 	want(t, !limit.known, limit.at)
-	limit.takeIn((&instant{300_000, 300_000}).wire("elsewhere"), &sent, at(1_001), ours)
+	limit.takeIn(deadline("elsewhere", 300_000, 300_000), &sent, at(1_001), ours)
 	// What is older changes nothing.
 	earlier := at(900)
-	limit.takeIn((&instant{0, 300_000}).wire("elsewhere"), &earlier, at(1_002), ours)
+	limit.takeIn(deadline("elsewhere", 0, 300_000), &earlier, at(1_002), ours)
 	want(t, limit.at == at(1_300), limit.at)
 	for wanted, validity := range map[BootInstant]*leaseholdv1.Validity{
 		at(100):       {ValidFor: durationpb.New(-5 * time.Second)},

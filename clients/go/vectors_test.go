@@ -62,6 +62,7 @@ func (t *tell) UnmarshalJSON(text []byte) error {
 func strict(text []byte, into any) error {
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.DisallowUnknownFields()
+	decoder.UseNumber()
 	return decoder.Decode(into)
 }
 
@@ -112,6 +113,7 @@ func (s *stage) play(next step) {
 	s.reach(next.At)
 	s.locked(func() { s.slept += time.Duration(next.Sleep) * time.Millisecond })
 	for name, answer := range next.Answer {
+		s.wantWords(answer)
 		s.give(name, answer)
 	}
 	for name, refusal := range next.Refuse {
@@ -122,6 +124,7 @@ func (s *stage) play(next step) {
 	}
 	for _, event := range next.Tell {
 		for name, of := range event {
+			s.wantWords(of)
 			s.tell(s.on(next.On), name, of)
 		}
 	}
@@ -131,6 +134,15 @@ func (s *stage) play(next step) {
 	synctest.Wait()
 	s.pass(next.At + next.Sleep + next.Within)
 	s.compare(next)
+}
+
+// wantWords is that all that is said has a meaning.
+func (s *stage) wantWords(of said) {
+	const all = " until for left generation token fencing_token max_hold deadline position attempt reason cause outcome result loss" +
+		" state by version understood conflict "
+	for word := range of {
+		want(s, strings.Contains(all, " "+word+" "), word, "is no word")
+	}
 }
 
 // reach lets the time go on to a step. The validity ends at its end, neither sooner nor later.
