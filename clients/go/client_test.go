@@ -52,7 +52,8 @@ func (stories) EachCallSendsWhatItSaysAndFailsWithTheSidecarsError(s *stage) {
 		{&leaseholdv1.ResetScheduleRequest{
 			Lock: wireKey, Reason: "r", Revision: &revision, Watermark: &timestamppb.Timestamp{Seconds: 500},
 		}, errOf(c.ResetSchedule(ctx, key, ScheduleReset{Reason: "r", Watermark: time.Unix(500, 0), Revision: &revision}))},
-		{&leaseholdv1.ListSchedulesRequest{Under: &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: "p"}, PageSize: 9}, lastOf(c.ListSchedules(ctx, ListSchedulesOptions{Prefix: "p", PageSize: 9}))},
+		{&leaseholdv1.ListSchedulesRequest{Under: &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: "p"}, PageSize: 9},
+			lastOf(c.ListSchedules(ctx, ListSchedulesOptions{Prefix: "p", PageSize: 9}))},
 		{&leaseholdv1.PreviewScheduleRequest{
 			Spec: &leaseholdv1.ScheduleSpec{Timetable: &leaseholdv1.ScheduleSpec_Cron{Cron: "@daily"}}, Count: 2, Key: key.wire(),
 			After: &timestamppb.Timestamp{Seconds: 1_000}, Needs: 1,
@@ -60,14 +61,10 @@ func (stories) EachCallSendsWhatItSaysAndFailsWithTheSidecarsError(s *stage) {
 		{&leaseholdv1.CompleteRunRequest{RunId: "r", Outcome: leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED, Detail: "d"},
 			errOf(c.CompleteRun(ctx, "r", Completion{Outcome: RunOutcomeFailed, Detail: "d"}))},
 	} {
-		code := status.Code(as[*RefusedError](s, call.err))
-		want(s, code == codes.Unimplemented, call.err)
-		if sent := s.calls[i].Message; !proto.Equal(sent, call.request) {
-			s.Errorf("%T: %v, not %v", sent, sent, call.request)
-		}
+		says := as[*RefusedError](s, call.err).Error()
+		want(s, status.Code(call.err) == codes.Unimplemented && proto.Equal(s.calls[i], call.request), call.err, s.calls[i], "not", call.request)
 		isOfSchedules := strings.Contains(string(call.request.ProtoReflect().Descriptor().Name()), "Schedule")
-		says := strings.Contains(call.err.Error(), "does not know schedules")
-		want(s, !isOfSchedules || says, "S37:", call.err)
+		want(s, !isOfSchedules || strings.Contains(says, "does not know schedules"), "S37:", says)
 	}
 }
 
@@ -80,32 +77,27 @@ func lastOf[R any](records func(func(R, error) bool)) (last error) {
 }
 
 func (stories) AListingGoesThroughAllPages(s *stage) {
-	s.always("ListLocks", func(request any) any {
-		if request.(*leaseholdv1.ListLocksRequest).GetPageToken() != "" {
-			return &leaseholdv1.ListLocksResponse{Records: []*leaseholdv1.LockRecord{{LockPath: "c"}}}
-		}
-		records := []*leaseholdv1.LockRecord{{LockPath: "a"}, {LockPath: "b"}}
-		return &leaseholdv1.ListLocksResponse{Records: records, NextPageToken: "2"}
-	})
-	s.always("ListSchedules", func(request any) any {
-		if request.(*leaseholdv1.ListSchedulesRequest).GetPageToken() != "" {
-			return &leaseholdv1.ListSchedulesResponse{Schedules: []*leaseholdv1.Schedule{{LockPath: "e"}}}
-		}
-		return &leaseholdv1.ListSchedulesResponse{Schedules: []*leaseholdv1.Schedule{{LockPath: "d"}}, NextPageToken: "2"}
-	})
+	locks := map[string]*leaseholdv1.ListLocksResponse{
+		"":  {Records: []*leaseholdv1.LockRecord{{LockPath: "a"}, {LockPath: "b"}}, NextPageToken: "2"},
+		"2": {Records: []*leaseholdv1.LockRecord{{LockPath: "c"}}},
+	}
+	schedules := map[string]*leaseholdv1.ListSchedulesResponse{
+		"":  {Schedules: []*leaseholdv1.Schedule{{LockPath: "d"}}, NextPageToken: "2"},
+		"2": {Schedules: []*leaseholdv1.Schedule{{LockPath: "e"}}},
+	}
+	s.always("ListLocks", func(request any) any { return locks[request.(*leaseholdv1.ListLocksRequest).GetPageToken()] })
+	s.always("ListSchedules", func(request any) any { return schedules[request.(*leaseholdv1.ListSchedulesRequest).GetPageToken()] })
 	ctx, c := s.Context(), s.client
 	var paths []string
 	for record, err := range c.ListLocks(ctx, ListOptions{Prefix: "p"}) {
-		if paths = append(paths, record.LockPath); err != nil {
-			s.Fatal(err)
-		}
+		ok(s, err)
+		paths = append(paths, record.LockPath)
 	}
 	for schedule, err := range c.ListSchedules(ctx, ListSchedulesOptions{HostID: "h"}) {
-		if paths = append(paths, schedule.LockPath); err != nil {
-			s.Fatal(err)
-		}
+		ok(s, err)
+		paths = append(paths, schedule.LockPath)
 	}
-	want(s, slices.Equal(paths, []string{"a", "b", "c", "d", "e"}), paths)
+	same(s, "listed", paths, []string{"a", "b", "c", "d", "e"})
 	for range c.ListLocks(ctx, ListOptions{}) {
 		break
 	}
@@ -151,50 +143,47 @@ func (stories) AnAnswerWithoutWhatItIsAboutIsAnError(s *stage) {
 func (stories) AHoldAsksForWhatTheSidecarKnowsOfItAndTheValidityCounts(s *stage) {
 	hold := s.holds()
 	s.always("get_hold", said{"until": 60_000, "for": 60_000, "max_hold": said{"at": 300_000, "after": 300_000}})
-	info, err := hold.Info(s.Context())
-	ends, isLimited := hold.MaxHoldEnds()
-	want(s, err == nil && info.State == HoldStateHeld && hold.Remaining() == 60*time.Second && isLimited && sinceBase(ends) == 300_000, info, err, ends)
+	info := must(hold.Info(s.Context()))
+	ends, _ := hold.MaxHoldEnds()
+	want(s, info.State == HoldStateHeld && hold.Remaining() == 60*time.Second && sinceBase(ends) == 300_000, info, ends)
 	s.always("get_hold", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
-	_, err = hold.Info(s.Context())
-	as[*RefusedError](s, err)
-	want(s, s.wantLoss(hold, LossReasonTaken) != nil, err)
+	as[*RefusedError](s, errOf(hold.Info(s.Context())))
+	s.wantLoss(hold, LossReasonTaken)
 }
 
 func (stories) AcquireWithoutEndRepeatsTheLongestWaitThatTheSidecarTells(s *stage) {
 	s.always("GetServerInfo", &leaseholdv1.GetServerInfoResponse{
 		Limits: &leaseholdv1.ServerLimits{Wait: wireDuration(6 * time.Hour)},
 	})
-	granted, waits := s.answers["AcquireLease"], []time.Duration{}
+	var waits []time.Duration
 	s.always("AcquireLease", func(request any) any {
 		spec := request.(*leaseholdv1.AcquireLeaseRequest).GetSpec()
 		want(s, !spec.GetWaitWithoutEnd(), spec)
 		if waits = append(waits, spec.GetWait().AsDuration()); len(waits) < 3 {
 			return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Busy{}}
 		}
-		return granted.(func(any) any)(nil)
+		return s.acquired("lease-1")
 	})
-	_, err := s.client.Acquire(s.Context(), LeaseSpec{Wait: Forever})
-	want(s, slices.Equal(waits, []time.Duration{6 * time.Hour, 6 * time.Hour, 6 * time.Hour}) && err == nil, waits, err)
+	ok(s, errOf(s.client.Acquire(s.Context(), LeaseSpec{Wait: Forever})))
+	same(s, "waits", waits, []time.Duration{6 * time.Hour, 6 * time.Hour, 6 * time.Hour})
 }
 
 func (stories) S37ACallTriesOnWhereItIsWhileItsWaitLasts(s *stage) {
-	granted, refusals := s.answers["AcquireLease"], 0
+	refusals := 0
 	s.always("AcquireLease", func(any) any {
 		if refusals++; refusals <= 3 {
 			return tooOldFor2
 		}
-		return granted.(func(any) any)(nil)
+		return s.acquired("lease-1")
 	})
-	_, err := s.client.Acquire(s.Context(), LeaseSpec{})
-	refused := as[*RefusedError](s, err)
-	want(s, refused.Reason == ReasonUnsupported, err)
+	refused := as[*RefusedError](s, errOf(s.client.Acquire(s.Context(), LeaseSpec{})))
+	want(s, refused.Reason == ReasonUnsupported, refused)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	wantIs(s, errOf(s.client.Acquire(ctx, LeaseSpec{Wait: time.Minute})), context.Canceled)
-	_, err = s.client.Acquire(s.Context(), LeaseSpec{Wait: time.Minute})
-	want(s, err == nil && refusals == 4, err, refusals)
-	_, err = s.client.Release(s.Context(), "lease-1")
-	want(s, err == nil && s.made.Load() == 1, err, s.made.Load())
+	ok(s, errOf(s.client.Acquire(s.Context(), LeaseSpec{Wait: time.Minute})))
+	ok(s, errOf(s.client.Release(s.Context(), "lease-1")))
+	want(s, refusals == 4 && s.made.Load() == 1, refusals, s.made.Load())
 }
 
 func (stories) AWaiterThatHearsNothingAsksAgainElsewhereForWhatIsLeftOfItsWait(s *stage) {

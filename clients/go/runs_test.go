@@ -67,10 +67,7 @@ func (stories) AClosedClientReturnsItsRunAndCompletesNone(s *stage) {
 }
 
 func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
-	untilTold := func(ctx context.Context) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}
+	untilTold := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 	fails := func(err error) func(context.Context) error { return func(context.Context) error { return err } }
 	type ending struct {
 		work func(ctx context.Context) error

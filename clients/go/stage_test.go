@@ -87,10 +87,8 @@ func staged(t *testing.T, test func(s *stage), with ...any) {
 		fresh := func(any) any { return s.fresh() }
 		s.answers = map[string]any{
 			"release": said{"outcome": "RELEASED"}, "save_checkpoint": said{"version": 1}, "complete_run": said{"result": "RECORDED"},
-			"report_progress": fresh, "extend_lease": fresh, "get_hold": fresh, "AcquireLease": func(any) any {
-				grant := &leaseholdv1.AcquireLeaseResponse_Granted{Granted: granting("ours", s.fresh())}
-				return &leaseholdv1.AcquireLeaseResponse{Outcome: grant}
-			},
+			"report_progress": fresh, "extend_lease": fresh, "get_hold": fresh,
+			"AcquireLease": func(any) any { return s.acquired("lease-1") },
 		}
 		defer s.leave()
 		test(s)
@@ -110,6 +108,13 @@ func (s *stage) leave() {
 
 // fresh is a validity of 58 s.
 func (s *stage) fresh() said { return said{"until": s.clock() + 58_000, "for": 58_000} }
+
+// acquired grants to a unary call for 60 s.
+func (s *stage) acquired(leaseID string) *leaseholdv1.AcquireLeaseResponse {
+	grant, ends := granting("ours", s.fresh()), deadline("ours", s.clock()+60_000, 60_000)
+	grant.LeaseId, grant.MaxHoldEnds = leaseID, ends
+	return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Granted{Granted: grant}}
+}
 
 func (s *stage) hold() (held *Hold) {
 	s.locked(func() { held = s.held })
