@@ -27,14 +27,10 @@ func TestS21AClockThatATimeNamespaceShiftsIsNotTheKernels(t *testing.T) {
 		if told.offsets != "" {
 			ok(t, os.WriteFile(filepath.Join(process, "timens_offsets"), []byte(told.offsets), 0o600))
 		}
-		for name, namespace := range map[string]string{"ns/time": told.ours, "ns/time_for_children": told.ofChildren} {
-			if namespace == "" {
-				continue
-			}
-			ok(t, os.Symlink(namespace, filepath.Join(process, name)))
+		if told.ours != "" {
+			ok(t, os.Symlink(told.ours, filepath.Join(process, "ns/time")))
+			ok(t, os.Symlink(told.ofChildren, filepath.Join(process, "ns/time_for_children")))
 		}
-		if shifted := isShifted(process); shifted != told.shifted {
-			t.Errorf("%+v: shifted is %v", told, shifted)
-		}
+		want(t, isShifted(process) == told.shifted, told)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"math/big"
 	"net"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -62,9 +61,6 @@ func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
 }
 
 func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
-	acquire := func(s *stage, spec LeaseSpec) <-chan outcome[string] {
-		return later(func() (string, error) { grant, err := s.client.Acquire(s.Context(), spec); return grant.LeaseID, err })
-	}
 	for _, wait := range []time.Duration{time.Hour, Forever} {
 		staged(t, func(s *stage) {
 			s.kill()
@@ -73,17 +69,15 @@ func TestAWaitCoversASidecarThatStartsLater(t *testing.T) {
 			s.start()
 			s.pass(12_000)
 			// What was waited for the sidecar counts, too.
-			spec := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec()
-			left := spec.GetWait().AsDuration()
-			want(t, wait == Forever || left >= 3_588*time.Second && left <= 3_590*time.Second, spec)
+			left := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWait().AsDuration()
+			want(s, wait == Forever || left >= 3_588*time.Second && left <= 3_590*time.Second, left)
 			s.granted(asked)
 			s.kill()
 			s.always("GetServerInfo", &leaseholdv1.GetServerInfoResponse{})
-			acquired := acquire(s, LeaseSpec{Wait: wait})
+			acquired := later(func() (Grant, error) { return s.client.Acquire(s.Context(), LeaseSpec{Wait: wait}) })
 			s.pass(20_000)
 			s.start()
-			got := <-acquired
-			want(t, got.err == nil && got.value == "lease-1", got)
+			ok(s, (<-acquired).err)
 		})
 	}
 }
@@ -96,11 +90,8 @@ func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 	staged(t, func(s *stage) {
 		for _, wait := range []time.Duration{0, time.Hour, Forever} {
 			ctx, cancel := context.WithTimeout(s.Context(), 50*time.Millisecond)
-			for _, err := range []error{
-				errOf(s.client.Hold(ctx, LeaseSpec{Wait: wait})), errOf(s.client.Acquire(ctx, LeaseSpec{Wait: wait})),
-			} {
-				want(t, errors.Is(err, context.DeadlineExceeded), err)
-			}
+			wantIs(s, errOf(s.client.Hold(ctx, LeaseSpec{Wait: wait})), context.DeadlineExceeded)
+			wantIs(s, errOf(s.client.Acquire(ctx, LeaseSpec{Wait: wait})), context.DeadlineExceeded)
 			cancel()
 		}
 	}, Option(silent))
@@ -124,11 +115,9 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 		}
 		certificate, key := authority.issue("client")
 		ours := WithClientCertificate(certificate, key)
-		err := first(WithCA(authority.pem), ours, WithBearerToken(" secret\n"))
-		refused := as[*RefusedError](t, err)
-		want(t, refused.Code == CodeResourceExhausted, err)
-		token := s.calls[0].head.Get("authorization")
-		want(t, slices.Equal(token, []string{"Bearer secret"}), token)
+		refused := as[*RefusedError](t, first(WithCA(authority.pem), ours, WithBearerToken(" secret\n")))
+		want(t, refused.Code == CodeResourceExhausted, refused)
+		same(t, "token", s.calls[0].head.Get("authorization"), []string{"Bearer secret"})
 		strange, strangeKey := strangers.issue("client")
 		source := WithTLSSource(func(context.Context) (TLS, error) {
 			return TLS{CA: authority.pem, Certificate: strange, Key: strangeKey}, nil
@@ -139,11 +128,8 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 			"another authority": {WithCA(strangers.pem), ours},
 			"another name":      {WithCA(authority.pem), ours, WithServerName("elsewhere")},
 		} {
-			err := first(opts...)
-			isAsked := strings.Contains(as[*UnreachableError](t, err).Error(), wantsCertificate)
-			if wanted := !strings.HasPrefix(name, "another"); isAsked != wanted {
-				t.Errorf("%s: %v", name, err)
-			}
+			text := as[*UnreachableError](t, first(opts...)).Error()
+			want(t, strings.Contains(text, wantsCertificate) != strings.HasPrefix(name, "another"), name, text)
 		}
 	})
 }
@@ -151,15 +137,14 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 func TestTheNextConnectionHasTheNewestCertificates(t *testing.T) {
 	authority := newAuthority()
 	var asked atomic.Int32
-	credentials, err := gather([]Option{WithTLSSource(func(context.Context) (TLS, error) {
+	source := func(context.Context) (TLS, error) {
 		if asked.Add(1) == 3 {
 			return TLS{}, errors.New("no such file")
 		}
 		return TLS{CA: authority.pem}, nil
-	})}).credentials(t.Context(), true)
-	if err != nil {
-		t.Fatal(err)
 	}
+	credentials := must(gather([]Option{WithTLSSource(source)}).credentials(t.Context(), true))
+	var err error
 	for range 2 {
 		ours, theirs := net.Pipe()
 		_ = theirs.Close()
@@ -215,9 +200,7 @@ func TestS21OnlyConnectionsOverANetworkArePinged(t *testing.T) {
 	} {
 		o := gather([]Option{WithEndpoint(endpoint)})
 		network, address, _, err := o.address()
-		if err != nil {
-			t.Fatal(err)
-		}
+		ok(t, err)
 		pings, err := o.pings(network, address)
 		want(t, pings == wanted && err == nil, endpoint, pings, err)
 	}
@@ -265,8 +248,8 @@ func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
 		// Of another context.
 		s.releases(hold)
 		parent, other := s.calls[0].head.Get("traceparent"), s.calls[1].head.Get("traceparent")
-		want(t, slices.Equal(parent, []string{"00-1"}) && len(other) == 0, parent, other)
-		want(t, unary.Load() == 1 && streams.Load() == 1 && counts.made.Load() == 1, unary.Load(), streams.Load(), counts.made.Load())
+		same(s, "traces", append(parent, other...), []string{"00-1"})
+		same(s, "seen", []int32{unary.Load(), streams.Load(), counts.made.Load()}, []int32{1, 1, 1})
 	}, WithContextMetadata(func(ctx context.Context) map[string]string {
 		if parent, isTraced := ctx.Value(traceKey{}).(string); isTraced {
 			return map[string]string{"traceparent": parent}
@@ -288,28 +271,20 @@ func TestEachCallCarriesWhatItsContextSaysAndIsSeen(t *testing.T) {
 }
 
 func TestAPlatformWithoutTheClockIsSaidAtConnect(t *testing.T) {
-	windows := func(o *options) {
-		o.newClock = func() (clock, error) { return nil, &PlatformError{Platform: "windows"} }
-	}
-	var platform *PlatformError
-	_, err := Connect(t.Context(), windows)
-	want(t, errors.As(err, &platform) && strings.Contains(err.Error(), "Leasehold's client needs Linux or macOS: windows"), err)
+	newClock := func() (clock, error) { return nil, &PlatformError{Platform: "windows"} }
+	err := as[*PlatformError](t, errOf(Connect(t.Context(), func(o *options) { o.newClock = newClock })))
+	want(t, strings.Contains(err.Error(), "Leasehold's client needs Linux or macOS: windows"), err)
 }
 
 func TestThePublicInterfaceHasNoTypesOfOthers(t *testing.T) {
-	shown, err := exec.Command("go", "doc", "-all", ".").CombinedOutput()
-	if err != nil {
-		t.Fatal(err, string(shown))
-	}
-	seen := 0
+	shown, seen := must(exec.Command("go", "doc", "-all", ".").CombinedOutput()), 0
 	for line := range strings.Lines(string(shown)) {
-		if strings.HasPrefix(line, "    ") {
-			// A comment.
+		// But for comments, and the hooks.
+		if strings.HasPrefix(line, "    ") || strings.Contains(line, "interceptors ...grpc.") {
 			continue
 		}
 		for _, other := range []string{"leaseholdv1.", "grpc.", "codes.", "status.", "durationpb.", "proto."} {
-			isHook := strings.Contains(line, "interceptors ...grpc.")
-			want(t, !strings.Contains(line, other) || isHook, line)
+			want(t, !strings.Contains(line, other), line)
 		}
 		seen++
 	}

@@ -179,10 +179,9 @@ func (stories) AReleaseIsCutShortByItsCallerAndMayBeRepeated(s *stage) {
 	s.always("release", said{"outcome": "ALREADY_LOST", "loss": "TAKEN"})
 	for range 2 {
 		result, err := hold.Release(s.Context())
-		loss := as[*LostError](s, err)
-		want(s, loss.Reason == LossReasonTaken && hold.Loss() == err && result.Outcome == ReleaseOutcomeAlreadyLost &&
-			result.LossReason == LossReasonTaken,
-			result, err)
+		wantIs(s, hold.Loss(), err)
+		want(s, as[*LostError](s, err).Reason == LossReasonTaken && result.LossReason == LossReasonTaken, result, err)
+		want(s, result.Outcome == ReleaseOutcomeAlreadyLost, result)
 	}
 	s.wantSent("hold", "release 1", "release 1")
 }
@@ -338,4 +337,19 @@ func (stories) S26AnOlderSaveThatIsAnsweredLaterIsNotTheCheckpointAndWhatAResume
 		value := string(hold.Checkpoint().Value)
 		want(s, value == stored.wanted && sinceBase(ends) == limit, stored, value, ends)
 	}
+}
+
+func (stories) S21EachTryOfACallCountsFromWhenItWasSent(s *stage) {
+	s.kernel = "elsewhere"
+	hold := s.holds()
+	s.always("report_progress", nil)
+	reported := later(func() (any, error) { return nil, hold.ReportProgress(s.Context()) })
+	s.breaks(0, errGone)
+	s.says("granted", said{"until": 58_000, "for": 58_000, "generation": 2})
+	s.pass(1_000)
+	s.give("report_progress", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
+	s.pass(1_200)
+	s.give("report_progress", said{"until": 59_200, "for": 58_000})
+	ok(s, (<-reported).err)
+	want(s, sinceBase(hold.ValidUntil()) == 59_000, sinceBase(hold.ValidUntil()))
 }

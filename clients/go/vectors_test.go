@@ -192,54 +192,46 @@ func (s *stage) compare(next step) {
 
 // do is what the holder does, and what comes of it.
 func (s *stage) do(name string, of deed) {
-	ctx, done := s.Context(), "done"
-	var err error
-	switch name {
-	case "hold":
-		var hold *Hold
-		hold, err = s.client.Hold(ctx, LeaseSpec{
-			Key: LockKey{Function: "f"}, Wait: time.Duration(of.Wait) * time.Millisecond, Permits: of.Permits,
-			Priority: of.Priority, Yields: of.Yields, Share: of.Share, OnEvent: s.hear,
-		})
-		if done = "held"; err == nil {
+	ctx := s.Context()
+	done, err := map[string]func() (any, error){
+		"hold": func() (any, error) {
+			hold, err := s.client.Hold(ctx, LeaseSpec{
+				Key: LockKey{Function: "f"}, Wait: time.Duration(of.Wait) * time.Millisecond, Permits: of.Permits,
+				Priority: of.Priority, Yields: of.Yields, Share: of.Share, OnEvent: s.hear,
+			})
 			s.has(hold, nil)
-		}
-	case "next_run":
-		var run *Run
-		if run, err = s.runs.Next(ctx); err == nil {
-			done = fmt.Sprint("run ", run.Attempt())
+			return "held", err
+		},
+		"next_run": func() (any, error) {
+			run, err := s.runs.Next(ctx)
+			if err != nil {
+				return nil, err
+			}
 			s.has(run.hold, run)
-		}
-	case "complete":
-		var completed CompletedRun
-		completed, err = s.run.Complete(ctx, Completion{Outcome: RunOutcome(of.Outcome)})
-		done = string(completed.Result)
-	case "close":
-		s.runs.Close()
-	case "release":
-		var result ReleaseResult
-		result, err = s.hold().Release(ctx)
-		done = string(result.Outcome)
-	case "report_progress":
-		if s.run != nil {
-			err = s.run.ReportProgress(ctx)
-		} else {
-			err = s.hold().ReportProgress(ctx)
-		}
-	case "extend_lease":
-		err = s.hold().Extend(ctx, time.Duration(of.MaxHold)*time.Millisecond)
-	case "save_checkpoint":
-		var version uint64
-		version, err = s.hold().Save(ctx, []byte(of.Value))
-		done = fmt.Sprint(version)
-	default:
-		done = "is unknown"
-	}
+			return fmt.Sprint("run ", run.Attempt()), nil
+		},
+		"complete": func() (any, error) {
+			done, err := s.run.Complete(ctx, Completion{Outcome: RunOutcome(of.Outcome)})
+			return done.Result, err
+		},
+		"close":   func() (any, error) { s.runs.Close(); return "done", nil },
+		"release": func() (any, error) { done, err := s.hold().Release(ctx); return done.Outcome, err },
+		"report_progress": func() (any, error) {
+			if s.run != nil {
+				return "done", s.run.ReportProgress(ctx)
+			}
+			return "done", s.hold().ReportProgress(ctx)
+		},
+		"extend_lease":    func() (any, error) { return "done", s.hold().Extend(ctx, time.Duration(of.MaxHold)*time.Millisecond) },
+		"save_checkpoint": func() (any, error) { return anyOf(s.hold().Save(ctx, []byte(of.Value))) },
+	}[name]()
 	if err != nil {
 		done = nameOfError(err)
 	}
-	s.locked(func() { s.ended = append(s.ended, name+" "+done) })
+	s.locked(func() { s.ended = append(s.ended, fmt.Sprint(name, " ", done)) })
 }
+
+func anyOf[T any](value T, err error) (any, error) { return value, err }
 
 func nameOfError(err error) string {
 	var busy *BusyError

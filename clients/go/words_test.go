@@ -9,55 +9,32 @@ import (
 
 // sentence is a line of proto/vectors/words.jsonl.
 type sentence struct {
-	Error    string
-	Says     string
-	LockPath string `json:"lock_path"`
-	Reason   string
-	Detail   string
-	Cause    string
+	Error, Says, Reason, Detail, Cause, Holder, Outcome, Result, Endpoint, Problem, Feature string
 
-	Holder               string
+	LockPath             string `json:"lock_path"`
 	HolderIsLastRecorded bool   `json:"holder_is_last_recorded"`
 	HeldPermits          uint32 `json:"held_permits"`
 	PriorityStatus       string `json:"priority_status"`
-
-	Outcome   string
-	Watermark time.Time
-	Result    string
-	Endpoint  string
-	Problem   string
-	Feature   string
+	Watermark            time.Time
 }
 
 func (w sentence) error() error {
-	switch w.Error {
-	case "busy":
-		record := LockRecord{LockPath: w.LockPath, Holder: w.Holder, HolderIsLastRecorded: w.HolderIsLastRecorded}
-		return &BusyError{Busy{
-			Record: record, Reason: BusyReason(w.Reason), HeldPermits: w.HeldPermits,
-			PriorityStatus: PriorityStatus(w.PriorityStatus),
-		}}
-	case "lost":
-		return &LostError{Reason: LossReason(w.Reason), Detail: w.Detail}
-	case "release_unconfirmed":
-		return &ReleaseUnconfirmedError{w.LockPath, errors.New(w.Cause)}
-	case "checkpoint_unknown":
-		return &CheckpointUnknownError{Detail: w.Cause}
-	case "occurrence_over":
-		if w.Outcome != "" {
-			return &OccurrenceOverError{Run: &EndedRun{Outcome: RunOutcome(w.Outcome)}}
-		}
-		return &OccurrenceOverError{Watermark: w.Watermark}
-	case "outcome_not_recorded":
-		return &OutcomeNotRecordedError{OutcomeResult(w.Result)}
-	case "endpoint":
-		return &EndpointError{w.Endpoint, w.Problem}
-	case "protocol":
-		return &ProtocolError{w.Problem}
-	case "unsupported":
-		return unknownCalls(w.Feature)
+	record := LockRecord{LockPath: w.LockPath, Holder: w.Holder, HolderIsLastRecorded: w.HolderIsLastRecorded}
+	over := &OccurrenceOverError{Watermark: w.Watermark}
+	if w.Outcome != "" {
+		over = &OccurrenceOverError{Run: &EndedRun{Outcome: RunOutcome(w.Outcome)}}
 	}
-	return errors.New(w.Error + " is no error of this client")
+	return map[string]error{
+		"busy":                 &BusyError{Busy{record, 0, BusyReason(w.Reason), w.HeldPermits, PriorityStatus(w.PriorityStatus)}},
+		"lost":                 &LostError{Reason: LossReason(w.Reason), Detail: w.Detail},
+		"release_unconfirmed":  &ReleaseUnconfirmedError{w.LockPath, errors.New(w.Cause)},
+		"checkpoint_unknown":   &CheckpointUnknownError{Detail: w.Cause},
+		"occurrence_over":      over,
+		"outcome_not_recorded": &OutcomeNotRecordedError{OutcomeResult(w.Result)},
+		"endpoint":             &EndpointError{w.Endpoint, w.Problem},
+		"protocol":             &ProtocolError{w.Problem},
+		"unsupported":          unknownCalls(w.Feature),
+	}[w.Error]
 }
 
 // TestWhatIsSaidIsWhatAllClientsSay makes the errors that the clients have in common, each in the words of the list.
