@@ -62,7 +62,7 @@ func (stories) EachCallSendsWhatItSaysAndFailsWithTheSidecarsError(s *stage) {
 			errOf(c.CompleteRun(ctx, "r", Completion{Outcome: RunOutcomeFailed, Detail: "d"}))},
 	} {
 		says := as[*RefusedError](s, call.err).Error()
-		want(s, status.Code(call.err) == codes.Unimplemented && proto.Equal(s.calls[i], call.request), call.err, s.calls[i], "not", call.request)
+		want(s, status.Code(call.err) == codes.Unimplemented && proto.Equal(s.calls[i], call.request), says, s.calls[i], "not", call.request)
 		isOfSchedules := strings.Contains(string(call.request.ProtoReflect().Descriptor().Name()), "Schedule")
 		want(s, !isOfSchedules || strings.Contains(says, "does not know schedules"), "S37:", says)
 	}

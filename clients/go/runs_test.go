@@ -91,8 +91,7 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 			return nil, s.client.Every(ctx, s.nightly(), func(ctx context.Context, run *Run) error {
 				runs = append(runs, run)
 				err := of.work(ctx)
-				isLost := of.event == "lost"
-				want(t, run.Valid() != isLost || len(runs) != 1, "it is told before the end:", err)
+				want(s, run.Valid() == (of.event != "lost") || len(runs) > 1, "it is told before the end:", err)
 				return err
 			})
 		})
@@ -103,7 +102,7 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 		}
 		done := request[*leaseholdv1.CompleteRunRequest](s)
 		said := strings.TrimPrefix(done.GetOutcome().String(), "RUN_OUTCOME_") + " " + done.GetDetail()
-		want(t, strings.HasPrefix(said, outcome) && !(runs[0].Valid()), "S13:", said)
+		want(s, strings.HasPrefix(said, outcome) && !runs[0].Valid(), "S13:", said)
 		sent := []string{"subscribe", "complete_run 1 " + strings.Fields(outcome)[0]}
 		if runs[0].Loss() != nil {
 			// T24: until the outcome was said, its sidecar grants nothing here.
@@ -113,9 +112,9 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 		}
 		s.wantSent(sent...)
 		s.says("run", s.fresh())
-		want(t, len(runs) == 2, "no run follows")
+		want(s, len(runs) == 2, "no run follows")
 		cancel()
-		wantIs(t, (<-over).err, context.Canceled)
+		wantIs(s, (<-over).err, context.Canceled)
 		// What the end of its caller has cut short is returned.
 		if of.event != "" {
 			s.wantSent("complete_run 1 RETURNED")
@@ -165,11 +164,15 @@ func (stories) ClosingTheClientEndsEvery(s *stage) {
 	wantIs(s, (<-over).err, ErrClosed)
 }
 
-func (s *stage) leads(ctx context.Context, run func(ctx context.Context, term *Hold) error) <-chan outcome[any] {
-	return later(func() (any, error) { return nil, s.client.Lead(ctx, LeaseSpec{}, run) })
+func (s *stage) leads(ctx context.Context, spec LeaseSpec, run func(ctx context.Context, term *Hold) error) <-chan outcome[any] {
+	return later(func() (any, error) { return nil, s.client.Lead(ctx, spec, run) })
 }
 
 func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
+	returns := func(err error) func(context.Context, *Hold) error {
+		return func(context.Context, *Hold) error { return err }
+	}
+	untilRevoked := func(_ context.Context, term *Hold) error { <-term.Revoked(); return nil }
 	untilOver := func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return context.Cause(ctx) }
 	type ending struct {
 		run    func(ctx context.Context, term *Hold) error
@@ -178,17 +181,17 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 		err    error
 	}
 	each(t, map[string]ending{
-		"a loss":                    {run: untilOver, event: "lost", goesOn: true},
-		"nil after a notice":        {run: func(_ context.Context, term *Hold) error { <-term.Revoked(); return nil }, event: "revoked", goesOn: true},
-		"nil":                       {run: func(context.Context, *Hold) error { return nil }},
-		"an error":                  {run: func(context.Context, *Hold) error { return errWork }, err: errWork},
-		"an error of its own after": {run: func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return errWork }, event: "lost", err: errWork},
+		"a loss":                    {untilOver, "lost", true, nil},
+		"nil after a notice":        {untilRevoked, "revoked", true, nil},
+		"nil":                       {returns(nil), "", false, nil},
+		"an error":                  {returns(errWork), "", false, errWork},
+		"an error of its own after": {func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return errWork }, "lost", false, errWork},
 	}, func(s *stage, name string, term ending) {
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
-		over := s.leads(ctx, term.run)
+		over := s.leads(ctx, LeaseSpec{}, term.run)
 		for range 2 {
-			want(t, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd(), "a leader waits without end")
+			want(s, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd(), "a leader waits without end")
 			s.says("granted", s.fresh())
 			if term.event != "" {
 				s.says(term.event, said{"reason": "TAKEN", "by": "me"})
@@ -197,7 +200,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 			s.wantSent("hold", "release 1")
 			if !term.goesOn {
 				err := (<-over).err
-				want(t, errors.Is(err, term.err) && (err == nil) == (term.err == nil), err)
+				want(s, errors.Is(err, term.err) && (err == nil) == (term.err == nil), err)
 				return
 			}
 			// A term that was granted makes the pauses short again.
@@ -206,12 +209,12 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 			s.pass(s.clock() + 1)
 		}
 		cancel()
-		wantIs(t, (<-over).err, context.Canceled)
+		wantIs(s, (<-over).err, context.Canceled)
 	})
 }
 
 func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *stage) {
-	over := s.leads(s.Context(), func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
+	over := s.leads(s.Context(), LeaseSpec{}, func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
 	s.wantSent("hold")
 	refuse := func(code codes.Code, pause int64) {
 		s.breaks(0, status.Error(code, "not now"))
@@ -235,16 +238,14 @@ func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *s
 	s.breaks(0, status.Error(codes.PermissionDenied, "no"))
 	as[*RefusedError](s, (<-over).err)
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
-		want(s, !(passes(refusal(status.Error(code, "no")))), code)
+		want(s, !passes(refusal(status.Error(code, "no"))), code)
 	}
 }
 
 func (stories) S33ToS35TermsAreAskedForWithThem(s *stage) {
 	ctx, cancel := context.WithCancel(s.Context())
 	spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
-	over := later(func() (any, error) {
-		return nil, s.client.Lead(ctx, spec, func(context.Context, *Hold) error { return nil })
-	})
+	over := s.leads(ctx, spec, func(context.Context, *Hold) error { return nil })
 	s.wantSent("hold priority 3 yields share workers")
 	want(s, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetRebalance(), "it does not rebalance")
 	cancel()

@@ -181,8 +181,9 @@ func (s *sidecar) resumeLocked(resume *leaseholdv1.Resume) string {
 
 // hear takes in a call. One that is no stream is answered now, if the test has said how.
 func (s *sidecar) hear(ctx context.Context, request any, empty proto.Message) *arrival {
-	c := &arrival{Message: request.(proto.Message), ctx: ctx, empty: empty, said: make(chan any, 64), by: ctx.Value(connectionKey{}).(int32)}
+	c := &arrival{Message: request.(proto.Message), ctx: ctx, empty: empty, said: make(chan any, 64)}
 	c.head, _ = metadata.FromIncomingContext(ctx)
+	c.by = ctx.Value(connectionKey{}).(int32)
 	valid := s.isValid()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
