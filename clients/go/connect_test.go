@@ -187,32 +187,25 @@ func (a *authority) issue(name string) (certificate, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(private))})
 }
 
-func TestS21OnlyConnectionsOverANetworkArePinged(t *testing.T) {
-	for endpoint, wanted := range map[string]time.Duration{
-		"unix:///run/leasehold.sock":     0,
-		"http://127.0.0.1:1":             0,
-		"http://127.8.9.1:1":             0,
-		"http://[::1]:1":                 0,
-		"http://LocalHost:1":             0,
-		"http://10.0.0.1:1":              30 * time.Second,
-		"http://localhost.example.com:1": 30 * time.Second,
-		"http://[fd00::1]:1":             30 * time.Second,
-	} {
-		o := gather([]Option{WithEndpoint(endpoint)})
+func TestS21OnlyConnectionsOverANetworkArePingedAndNotTooOften(t *testing.T) {
+	pings := func(opts ...Option) (time.Duration, error) {
+		o := gather(opts)
 		network, address, _, err := o.address()
 		ok(t, err)
-		pings, err := o.pings(network, address)
-		want(t, pings == wanted && err == nil, endpoint, pings, err)
+		return o.pings(network, address)
 	}
-}
-
-func TestPingsAreAsOftenAsWasAskedForButNotTooOften(t *testing.T) {
+	for endpoint, wanted := range map[string]time.Duration{
+		"unix:///run/leasehold.sock": 0, "http://127.0.0.1:1": 0, "http://127.8.9.1:1": 0, "http://[::1]:1": 0, "http://LocalHost:1": 0,
+		"http://10.0.0.1:1": 30 * time.Second, "http://localhost.example.com:1": 30 * time.Second, "http://[fd00::1]:1": 30 * time.Second,
+	} {
+		every := must(pings(WithEndpoint(endpoint)))
+		want(t, every == wanted, endpoint, every)
+	}
 	for asked, isValid := range map[time.Duration]bool{
 		0: true, 10 * time.Second: true, time.Hour: true, 9 * time.Second: false, -time.Second: false,
 	} {
-		o := gather([]Option{WithKeepAlive(asked)})
-		pings, err := o.pings("unix", "/s")
-		want(t, (err == nil) == isValid && (!isValid || pings == asked), asked, pings, err)
+		every, err := pings(WithKeepAlive(asked))
+		want(t, (err == nil) == isValid && (!isValid || every == asked), asked, every, err)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
@@ -103,42 +102,40 @@ func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfter
 	want(s, connection.conn.GetState() == connectivity.Shutdown && len(s.client.pool.lasting) == 0, "it is left")
 }
 
-func TestMoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWereGranted(t *testing.T) {
-	staged(t, func(s *stage) {
-		s.always("AcquireLease", nil)
-		c, ctx := s.client, s.Context()
-		var asked []<-chan outcome[Grant]
-		for range streamsPerConnection + 3 {
-			asked = append(asked, later(func() (Grant, error) { return c.Acquire(ctx, LeaseSpec{Wait: time.Minute}) }))
-		}
-		ok(s, errOf(c.Release(ctx, "lease-9")))
-		for i, answer := range asked {
-			s.give("AcquireLease", s.acquired(fmt.Sprint("lease-", i)))
-			ok(s, (<-answer).err)
-		}
-		s.wantPlaces(3)
-		s.calls = nil
-		for _, id := range []string{"lease-0", "lease-200"} {
-			ok(s, errors.Join(errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)),
-				errOf(c.Release(ctx, id))))
-		}
-		for connection := range int32(2) {
-			s.wantBy(connection+1, "report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0")
-		}
-		// What is not released ends with MaxHold.
-		s.always("extend_lease", said{"until": 58_000, "for": 58_000, "max_hold": said{"at": s.clock() + 90_000, "after": 90_000}})
-		ok(s, errOf(c.Extend(ctx, "lease-201", 90*time.Second)))
-		s.wantPlaces(2)
-		s.pass(60_000)
-		s.wantPlaces(1)
-		s.always("release", refusing{Code: "NOT_FOUND", Reason: "UNKNOWN_LEASE"}.err())
-		s.calls = nil
-		for range 2 {
-			as[*RefusedError](s, errOf(c.Release(ctx, "lease-201")))
-		}
-		s.wantBy(2, "release 0")
-		s.wantPlaces(0)
-	}, grpc.MaxConcurrentStreams(streamsPerConnection+3))
+func (stories) MoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWereGranted(s *stage) {
+	s.always("AcquireLease", nil)
+	c, ctx := s.client, s.Context()
+	var asked []<-chan outcome[Grant]
+	for range streamsPerConnection + 3 {
+		asked = append(asked, later(func() (Grant, error) { return c.Acquire(ctx, LeaseSpec{Wait: time.Minute}) }))
+	}
+	ok(s, errOf(c.Release(ctx, "lease-9")))
+	for i, answer := range asked {
+		s.give("AcquireLease", s.acquired(fmt.Sprint("lease-", i)))
+		ok(s, (<-answer).err)
+	}
+	s.wantPlaces(3)
+	s.calls = nil
+	for _, id := range []string{"lease-0", "lease-200"} {
+		ok(s, errors.Join(errOf(c.ReportProgress(ctx, id)), errOf(c.GetHold(ctx, id)), errOf(c.SaveCheckpoint(ctx, id, nil)),
+			errOf(c.Release(ctx, id))))
+	}
+	for connection := range int32(2) {
+		s.wantBy(connection+1, "report_progress 0", "get_hold 0", "save_checkpoint 0 ", "release 0")
+	}
+	// What is not released ends with MaxHold.
+	s.always("extend_lease", said{"until": 58_000, "for": 58_000, "max_hold": said{"at": s.clock() + 90_000, "after": 90_000}})
+	ok(s, errOf(c.Extend(ctx, "lease-201", 90*time.Second)))
+	s.wantPlaces(2)
+	s.pass(60_000)
+	s.wantPlaces(1)
+	s.always("release", refusing{Code: "NOT_FOUND", Reason: "UNKNOWN_LEASE"}.err())
+	s.calls = nil
+	for range 2 {
+		as[*RefusedError](s, errOf(c.Release(ctx, "lease-201")))
+	}
+	s.wantBy(2, "release 0")
+	s.wantPlaces(0)
 }
 
 func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *testing.T) {
@@ -218,59 +215,55 @@ func (stories) WhatIsDroppedWithoutAWordLeavesNothing(s *stage) {
 	}
 }
 
-func TestS13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(t *testing.T) {
-	staged(t, func(s *stage) {
-		var asked []<-chan outcome[*Hold]
-		for range streamsPerConnection {
-			asked = append(asked, s.asks(s.Context(), LeaseSpec{}))
-		}
-		// All wait before the first is granted.
-		s.wantPlaces(2 * streamsPerConnection)
-		var releases []func() error
-		for i, answer := range asked {
-			s.tells(i+1, "granted", s.fresh())
-			hold := (<-answer).value
-			releases = append(releases, func() error { return errOf(hold.Release(s.Context())) })
-		}
-		s.kill()
-		s.start()
-		s.pass(10_000)
-		s.wantPlaces(4 * streamsPerConnection)
-		of := s.fresh()
-		of["generation"] = 2
-		for i := range releases {
-			s.tells(streamsPerConnection+i+1, "granted", of)
-		}
-		s.wantPlaces(2 * streamsPerConnection)
-		s.answersAtOnce("release", said{"outcome": "RELEASED"}, releases)
-		s.wantPlaces(0)
-		want(s, request[*leaseholdv1.ReleaseLeaseRequest](s).GetGeneration() == 2, "it was not resumed")
-	}, grpc.MaxConcurrentStreams(256))
+func (stories) S13HoldsThatAreAskedForOrResumedAtOnceHaveRoomForACallEach(s *stage) {
+	var asked []<-chan outcome[*Hold]
+	for range streamsPerConnection {
+		asked = append(asked, s.asks(s.Context(), LeaseSpec{}))
+	}
+	// All wait before the first is granted.
+	s.wantPlaces(2 * streamsPerConnection)
+	var releases []func() error
+	for i, answer := range asked {
+		s.tells(i+1, "granted", s.fresh())
+		hold := (<-answer).value
+		releases = append(releases, func() error { return errOf(hold.Release(s.Context())) })
+	}
+	s.kill()
+	s.start()
+	s.pass(10_000)
+	s.wantPlaces(4 * streamsPerConnection)
+	of := s.fresh()
+	of["generation"] = 2
+	for i := range releases {
+		s.tells(streamsPerConnection+i+1, "granted", of)
+	}
+	s.wantPlaces(2 * streamsPerConnection)
+	s.answersAtOnce("release", said{"outcome": "RELEASED"}, releases)
+	s.wantPlaces(0)
+	want(s, request[*leaseholdv1.ReleaseLeaseRequest](s).GetGeneration() == 2, "it was not resumed")
 }
 
-func TestS13EachRunOfAFullConnectionHasRoomForItsCompletion(t *testing.T) {
-	staged(t, func(s *stage) {
-		var all []*Runs
-		for range streamsPerConnection {
-			all = append(all, must(s.client.Runs(nightly())))
+func (stories) S13EachRunOfAFullConnectionHasRoomForItsCompletion(s *stage) {
+	var all []*Runs
+	for range streamsPerConnection {
+		all = append(all, must(s.client.Runs(nightly())))
+	}
+	for range 2 {
+		var completions []func() error
+		for i, runs := range all {
+			asked := later(func() (*Run, error) { return runs.Next(s.Context()) })
+			s.tells(i+1, "run", s.fresh())
+			run := (<-asked).value
+			completions = append(completions, func() error { return errOf(run.Succeed(s.Context())) })
 		}
-		for range 2 {
-			var completions []func() error
-			for i, runs := range all {
-				asked := later(func() (*Run, error) { return runs.Next(s.Context()) })
-				s.tells(i+1, "run", s.fresh())
-				run := (<-asked).value
-				completions = append(completions, func() error { return errOf(run.Succeed(s.Context())) })
-			}
-			s.answersAtOnce("complete_run", said{"result": "RECORDED"}, completions)
-			// The room is kept for the next ones.
-			s.wantPlaces(2 * streamsPerConnection)
-		}
-		for _, runs := range all {
-			runs.Close()
-		}
-		s.wantPlaces(0)
-	}, grpc.MaxConcurrentStreams(256))
+		s.answersAtOnce("complete_run", said{"result": "RECORDED"}, completions)
+		// The room is kept for the next ones.
+		s.wantPlaces(2 * streamsPerConnection)
+	}
+	for _, runs := range all {
+		runs.Close()
+	}
+	s.wantPlaces(0)
 }
 
 // failsLong makes calls until the connection pauses between its tries.
@@ -296,9 +289,7 @@ func (stories) S16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhil
 
 func (stories) ALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(s *stage) {
 	s.failsLong(func() error { return errOf(s.client.Hold(s.Context(), LeaseSpec{})) })
-	if _, err := s.client.Extend(s.Context(), "lease-1", time.Minute); err != nil {
-		s.Fatal(err)
-	}
+	ok(s, errOf(s.client.Extend(s.Context(), "lease-1", time.Minute)))
 	s.holds()
 }
 

@@ -90,8 +90,10 @@ func (s *sidecar) locked(do func()) {
 
 // start lets the sidecar begin, and kill ends it with all its connections.
 func (s *sidecar) start() {
-	server, listener := grpc.NewServer(append(s.options, grpc.StatsHandler(s), grpc.StreamInterceptor(s.stream),
-		grpc.UnaryInterceptor(s.unary))...), bufconn.Listen(1<<16)
+	// It allows as many calls at a time as the real one.
+	server := grpc.NewServer(append(s.options, grpc.StatsHandler(s), grpc.StreamInterceptor(s.stream),
+		grpc.UnaryInterceptor(s.unary), grpc.MaxConcurrentStreams(256))...)
+	listener := bufconn.Listen(1 << 16)
 	leaseholdv1.RegisterLeaseServiceServer(server, leaseholdv1.UnimplementedLeaseServiceServer{})
 	leaseholdv1.RegisterScheduleServiceServer(server, leaseholdv1.UnimplementedScheduleServiceServer{})
 	s.locked(func() { s.server, s.listener = server, listener })

@@ -63,12 +63,9 @@ func newStage(t *testing.T, kernel string, with ...any) *stage {
 		}
 	}
 	s.start()
-	var err error
-	s.client, err = s.connect(opts...)
-	want(t, err == nil, err)
+	s.client = must(s.connect(opts...))
 	s.client.random = func() float64 { return 1 }
-	s.runs, err = s.client.Runs(s.nightly())
-	want(t, err == nil, err)
+	s.runs = must(s.client.Runs(s.nightly()))
 	return s
 }
 
@@ -164,7 +161,7 @@ func (s *stage) granted(asked <-chan outcome[*Hold]) *Hold {
 	s.Helper()
 	s.says("granted", s.fresh())
 	got := <-asked
-	want(s, got.err == nil, got.err)
+	ok(s, got.err)
 	s.has(got.value, nil)
 	return got.value
 }
@@ -186,7 +183,7 @@ func (s *stage) running() *Run {
 	s.says("standby", said{"understood": true})
 	s.says("run", s.fresh())
 	got := <-asked
-	want(s, got.err == nil, got.err)
+	ok(s, got.err)
 	s.has(got.value.hold, got.value)
 	return got.value
 }
