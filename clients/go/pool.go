@@ -137,12 +137,12 @@ func (p *pool) keep(leaseID string, c *connection, ends *leaseholdv1.Deadline) {
 	p.forget(leaseID)
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	over := time.AfterFunc(lasting(ends), func() { p.forget(leaseID) })
+	over := time.AfterFunc(longestHold(ends), func() { p.forget(leaseID) })
 	p.granted[leaseID] = &granted{&place{p, c}, over}
 }
 
-// lasting is how long a hold may last that a unary call was granted: a day, where the sidecar does not say it (S14).
-func lasting(ends *leaseholdv1.Deadline) time.Duration {
+// longestHold is how long a hold may last that a unary call was granted: a day, where the sidecar does not say it (S14).
+func longestHold(ends *leaseholdv1.Deadline) time.Duration {
 	if ends == nil {
 		return 24 * time.Hour
 	}
@@ -164,7 +164,7 @@ func (p *pool) extended(leaseID string, ends *leaseholdv1.Deadline) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if granted := p.granted[leaseID]; granted != nil {
-		granted.over.Reset(lasting(ends))
+		granted.over.Reset(longestHold(ends))
 	}
 }
 
