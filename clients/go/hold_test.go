@@ -202,19 +202,18 @@ func (stories) ClosingTellsOfAReleaseThatNobodyAnswers(s *stage) {
 }
 
 func TestClosingWaitsForReleasesAndCompletionsThatAreUnderWayAsLongAsAReleaseMayTake(t *testing.T) {
-	for call, begin := range map[string]func(s *stage) func() error{
-		"release": func(s *stage) func() error {
+	type begun = func() error
+	for call, begin := range map[string]func(s *stage) begun{
+		"release": func(s *stage) begun {
 			hold := s.holds()
 			return func() error { return errOf(hold.Release(s.Context())) }
 		},
-		"complete_run": func(s *stage) func() error {
+		"complete_run": func(s *stage) begun {
 			run := s.running()
 			return func() error { return errOf(run.Succeed(s.Context())) }
 		},
 		// Of a lock that was acquired by a unary call.
-		"release 0": func(s *stage) func() error {
-			return func() error { return errOf(s.client.Release(s.Context(), "lease-1")) }
-		},
+		"release 0": func(s *stage) begun { return func() error { return errOf(s.client.Release(s.Context(), "lease-1")) } },
 	} {
 		for _, isAnswered := range []bool{true, false} {
 			staged(t, func(s *stage) {

@@ -68,21 +68,6 @@ func (s *stage) answersAtOnce(name string, answer said, calls []func() error) {
 	}
 }
 
-func (stories) TheSecondConnectionIsMadeForTheFirstCallThatConcernsNoStreamAndClosedWithTheOther(s *stage) {
-	hold := s.holds()
-	for range 2 {
-		ok(s, hold.ReportProgress(s.Context()))
-		want(s, s.made.Load() == 1, s.made.Load())
-	}
-	for range 2 {
-		ok(s, errOf(s.client.ReportProgress(s.Context(), "lease-1")))
-		want(s, s.made.Load() == 2, s.made.Load())
-	}
-	ok(s, s.client.Close())
-	synctest.Wait()
-	want(s, s.open.Load() == 0, s.open.Load())
-}
-
 func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(s *stage) {
 	ctx, cancel := context.WithCancel(s.Context())
 	for range streamsPerConnection + 1 {
@@ -139,7 +124,8 @@ func (stories) MoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereT
 }
 
 func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *testing.T) {
-	lost := said{"reason": "TAKEN"}
+	lost, resumed := said{"reason": "TAKEN"}, said{"until": 59_000, "for": 58_000, "generation": 2}
+	broken := func(s *stage) { s.breaks(1, errGone) }
 	release := func(s *stage, hold *Hold) error { return errOf(hold.Release(s.Context())) }
 	succeed := func(s *stage, _ *Hold) error { return errOf(s.run.Succeed(s.Context())) }
 	type ending struct {
@@ -154,21 +140,12 @@ func TestS37WhatIsSaidOfAHoldThatIsOverGoesToItsOwnSidecarAndLeavesNothing(t *te
 		"released": {false, func(s *stage, hold *Hold) { must(hold.Save(s.Context(), []byte("x"))) }, release,
 			[]string{"save_checkpoint 1 x", "release 1"}},
 		"lost": {false, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, release, []string{"release 1"}},
-		"interrupted": {false, func(s *stage, hold *Hold) {
-			s.breaks(1, errGone)
-			ok(s, hold.ReportProgress(s.Context()))
-			s.says("lost", lost)
-		}, release, []string{"report_progress 1"}},
-		"resumed": {false, func(s *stage, hold *Hold) {
-			s.breaks(1, errGone)
-			s.says("granted", said{"until": s.clock() + 58_000, "for": 58_000, "generation": 2})
-		}, release, nil},
-		"run completed": {true, func(*stage, *Hold) {}, succeed, []string{"complete_run 1 SUCCEEDED"}},
-		"run lost":      {true, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, succeed, []string{"complete_run 1 SUCCEEDED"}},
-		"run's stream ended": {true, func(s *stage, _ *Hold) {
-			s.breaks(1, errGone)
-			s.says("lost", lost)
-		}, succeed, []string{"complete_run 1 SUCCEEDED"}},
+		"interrupted": {false, func(s *stage, hold *Hold) { broken(s); ok(s, hold.ReportProgress(s.Context())); s.says("lost", lost) },
+			release, []string{"report_progress 1"}},
+		"resumed":            {false, func(s *stage, _ *Hold) { broken(s); s.says("granted", resumed) }, release, nil},
+		"run completed":      {true, func(*stage, *Hold) {}, succeed, []string{"complete_run 1 SUCCEEDED"}},
+		"run lost":           {true, func(s *stage, _ *Hold) { s.tells(1, "lost", lost) }, succeed, []string{"complete_run 1 SUCCEEDED"}},
+		"run's stream ended": {true, func(s *stage, _ *Hold) { broken(s); s.says("lost", lost) }, succeed, []string{"complete_run 1 SUCCEEDED"}},
 	}, func(s *stage, name string, of ending) {
 		sent := []string{"hold", "hold wait 60000"}
 		if of.isRun {

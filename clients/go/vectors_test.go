@@ -2,7 +2,6 @@ package leasehold
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -50,13 +49,10 @@ type deed struct {
 type tell []map[string]said
 
 func (t *tell) UnmarshalJSON(text []byte) error {
-	var events []map[string]said
 	if text[0] == '{' {
 		text = []byte("[" + string(text) + "]")
 	}
-	err := strict(text, &events)
-	*t = events
-	return err
+	return strict(text, (*[]map[string]said)(t))
 }
 
 func strict(text []byte, into any) error {
@@ -234,21 +230,15 @@ func (s *stage) do(name string, of deed) {
 func anyOf[T any](value T, err error) (any, error) { return value, err }
 
 func nameOfError(err error) string {
-	var busy *BusyError
-	var lost *LostError
-	var release *ReleaseUnconfirmedError
-	var refused *RefusedError
-	switch {
-	case errors.Is(err, ErrClosed):
-		return "closed"
-	case errors.As(err, &busy):
-		return "busy " + string(busy.Busy.Reason)
-	case errors.As(err, &lost):
-		return "lost " + string(lost.Reason)
-	case errors.As(err, &release):
+	switch err := err.(type) {
+	case *BusyError:
+		return "busy " + string(err.Busy.Reason)
+	case *LostError:
+		return "lost " + string(err.Reason)
+	case *ReleaseUnconfirmedError:
 		return "unconfirmed"
-	case errors.As(err, &refused):
-		return "refused " + string(refused.Reason)
+	case *RefusedError:
+		return "refused " + string(err.Reason)
 	}
-	return err.Error()
+	return map[error]string{ErrClosed: "closed"}[err]
 }
