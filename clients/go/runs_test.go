@@ -147,6 +147,10 @@ func (stories) EveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(s *st
 	s.breaks(0, status.Error(codes.InvalidArgument, "spec.cron"))
 	err := (<-over).err
 	want(s, status.Code(err) == codes.InvalidArgument, err)
+	asked := s.nextRun()
+	s.breaks(0, status.Error(codes.Unimplemented, ""))
+	err = (<-asked).err
+	want(s, strings.Contains(err.Error(), "update the sidecar"), "S37:", err)
 	s.kill()
 	s.pass(s.clock() + 1_000)
 	_, err = s.runs.Next(s.Context())

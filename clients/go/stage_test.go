@@ -295,6 +295,8 @@ func (s *stage) hears(event any) {
 		said = "at_risk " + string(event.Cause)
 	case Draining:
 		said += fmt.Sprint(" ", event.TimeLeft.Milliseconds())
+	case Interrupted:
+		want(s, event.Detail != "", "it is not said what happened")
 	case Revoked:
 		said += " by " + event.Notice.By
 	case Lost:
