@@ -212,6 +212,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 			s.wantSent()
 			s.pass(s.clock() + 1)
 		}
+		s.wantSent("hold")
 		cancel()
 		wantIs(s, (<-over).err, context.Canceled)
 	})
