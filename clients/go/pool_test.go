@@ -264,10 +264,14 @@ func (stories) S16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhil
 	s.releases(hold)
 }
 
-func (stories) ALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(s *stage) {
+func (stories) WhatGoesThroughOverOneConnectionIsNotRefusedOverAnotherThatHadFailedBefore(s *stage) {
+	extend := func() error { return errOf(s.client.Extend(s.Context(), "lease-1", time.Minute)) }
 	s.failsLong(func() error { return errOf(s.client.Hold(s.Context(), LeaseSpec{})) })
-	ok(s, errOf(s.client.Extend(s.Context(), "lease-1", time.Minute)))
+	ok(s, extend())
+	s.releases(s.holds())
+	s.failsLong(extend)
 	s.holds()
+	ok(s, extend())
 }
 
 // lateTimer is a context whose deadline has passed, though its timer fires only when somebody waits for it.
