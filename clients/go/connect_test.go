@@ -48,14 +48,13 @@ func TestInvalidEndpointsAreRefusedWithWhatWouldBeValid(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
-	free := must(net.Listen("tcp", "127.0.0.1:0"))
-	_ = free.Close()
-	for _, endpoint := range []string{"http://" + free.Addr().String(), "unix:///nowhere/leasehold.sock"} {
-		t.Setenv(EndpointVariable, endpoint)
-		client := must(Connect(t.Context()))
-		text := as[*UnreachableError](t, errOf(client.Hold(t.Context(), LeaseSpec{}))).Error()
-		want(t, strings.Contains(text, endpoint) && strings.Contains(text, "leasehold serve"), text)
+func (stories) NobodyThereIsSaidWithWhatToDo(s *stage) {
+	s.kill()
+	for _, endpoint := range []string{"http://127.0.0.1:1", "unix:///nowhere/leasehold.sock"} {
+		s.Setenv(EndpointVariable, endpoint)
+		client := must(s.connect())
+		text := as[*UnreachableError](s, errOf(client.Hold(s.Context(), LeaseSpec{}))).Error()
+		want(s, strings.Contains(text, endpoint) && strings.Contains(text, "leasehold serve"), text)
 		_ = client.Close()
 	}
 }
