@@ -144,7 +144,7 @@ func (h *Hold) GoString() string { return h.String() }
 //
 // Errors: [*RefusedError]; with [ReasonHoldLost] the hold is lost, too. [*UnreachableError]; that of ctx.
 func (h *Hold) ReportProgress(ctx context.Context) error {
-	validity, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.Validity, error) {
+	validity, sent, err := askHere(ctx, h, func(id holdID) (*leaseholdv1.Validity, error) {
 		return h.client.reportProgress(ctx, id)
 	})
 	if err != nil {
@@ -158,13 +158,15 @@ func (h *Hold) ReportProgress(ctx context.Context) error {
 //
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Extend(ctx context.Context, maxHold time.Duration) error {
-	answer, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.ExtendLeaseResponse, error) {
+	var asked uint64
+	answer, sent, err := askHere(ctx, h, func(id holdID) (*leaseholdv1.ExtendLeaseResponse, error) {
+		asked = id.generation
 		return h.client.extend(ctx, id, maxHold)
 	})
 	if err != nil {
 		return err
 	}
-	h.state.replaceResumeToken(answer.GetResumeToken())
+	h.state.replaceResumeToken(answer.GetResumeToken(), asked)
 	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
 	if answer.GetValidity() == nil {
 		return &ProtocolError{"an extension was answered without a validity"}
@@ -190,6 +192,23 @@ func askAbout[A any](
 			if h.Valid() {
 				err = failed
 			}
+			return answer, sent, err
+		}
+	}
+}
+
+// askHere is askAbout for what counts only where the hold is: what a sidecar has done that the hold has left, or is leaving,
+// is done again where it is then (S16).
+func askHere[A any](
+	ctx context.Context, h *Hold, call func(id holdID) (A, error),
+) (answer A, sent BootInstant, err error) {
+	for {
+		var asked uint64
+		answer, sent, err = askAbout(ctx, h, func(id holdID) (A, error) {
+			asked = id.generation
+			return call(id)
+		})
+		if err != nil || h.resumed(ctx) != nil || h.state.answered() == asked {
 			return answer, sent, err
 		}
 	}

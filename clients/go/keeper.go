@@ -209,7 +209,7 @@ func (k *keeper) read() {
 func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 	switch event := answer.GetEvent().(type) {
 	case *leaseholdv1.HoldLeaseResponse_Renewed:
-		k.state.replaceResumeToken(event.Renewed.GetResumeToken())
+		k.state.replaceResumeToken(event.Renewed.GetResumeToken(), k.state.answered())
 		k.state.takeInLimit(event.Renewed.GetMaxHoldEnds(), nil)
 		if k.heard(event.Renewed.GetValidity()) {
 			k.events.tell(Renewed{k.state.validUntil()})

@@ -110,11 +110,12 @@ func (s *holdState) resumed(grant *leaseholdv1.Grant) {
 	s.generation, s.resumeToken, s.resuming = grant.GetGeneration(), grant.GetResumeToken(), false
 }
 
-// replaceResumeToken takes in the token that came with new bounds of the hold. An empty one replaces none.
-func (s *holdState) replaceResumeToken(token string) {
+// replaceResumeToken takes in the token that came with new bounds of this generation of the hold. An empty one replaces none,
+// and nor does one of an older generation (S16).
+func (s *holdState) replaceResumeToken(token string, generation uint64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if token != "" {
+	if token != "" && generation == s.generation {
 		s.resumeToken = token
 	}
 }

@@ -1,4 +1,4 @@
-// Plays proto/vectors/client.jsonl and runs.jsonl, and own.jsonl; docs/clients.md says what they mean.
+// Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -48,7 +48,7 @@ interface Vector {
   steps: Step[];
 }
 
-/** Those of all clients, and what this one does besides. */
+/** The stories of all clients, and what this one does besides. */
 const FILES = [
   "../../../../proto/vectors/client.jsonl",
   "../../../../proto/vectors/runs.jsonl",

@@ -144,13 +144,12 @@ impl Hold {
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn report_progress(&self) -> Result<(), Error> {
-        let asking = self.asking(self.state.generation(), |generation, sent| async move {
-            let lease_id = self.grant.lease_id.clone();
-            let validity = self.client.report_hold(lease_id, generation).await?;
-            self.heard(Some(&validity), sent);
-            Ok(())
+        let asking = self.asking_here(|generation| async move {
+            self.client.report_hold(self.grant.lease_id.clone(), generation).await
         });
-        asking.await
+        let (validity, _, sent) = asking.await?;
+        self.heard(Some(&validity), sent);
+        Ok(())
     }
 
     /// Sets a new `max_hold`, counted from now.
@@ -158,16 +157,41 @@ impl Hold {
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn extend(&self, max_hold: Duration) -> Result<(), Error> {
-        let asking = self.asking(self.state.generation(), |generation, sent| async move {
-            let lease_id = self.grant.lease_id.clone();
-            let answer = self.client.extend_hold(lease_id, generation, max_hold).await?;
-            self.state.replace_resume_token(answer.resume_token);
-            self.state.take_in_max_hold(answer.max_hold_ends.as_ref(), Some(sent));
-            let without = "an extension was answered without a validity";
-            self.heard(Some(&answer.validity.ok_or(Error::Protocol(without))?), sent);
-            Ok(())
+        let asking = self.asking_here(|generation| async move {
+            self.client.extend_hold(self.grant.lease_id.clone(), generation, max_hold).await
         });
-        asking.await
+        let (answer, generation, sent) = asking.await?;
+        self.state.replace_resume_token(answer.resume_token, generation);
+        self.state.take_in_max_hold(answer.max_hold_ends.as_ref(), Some(sent));
+        let without = "an extension was answered without a validity";
+        self.heard(Some(&answer.validity.ok_or(Error::Protocol(without))?), sent);
+        Ok(())
+    }
+
+    /// Makes a call that counts only where the hold is: what a sidecar has done that the hold has left, or is
+    /// leaving, is done again where it is then (S16). Gives the generation that was answered, too, and when
+    /// it was asked.
+    async fn asking_here<T, B>(
+        &self,
+        call: impl Fn(u64) -> B + Send + Sync,
+    ) -> Result<(T, u64, BootInstant), Error>
+    where
+        T: Send,
+        B: Future<Output = Result<T, Error>> + Send,
+    {
+        let mut generation = self.state.generation();
+        loop {
+            let answered = self.asking(generation, |generation, sent| {
+                let answer = call(generation);
+                async move { Ok((answer.await?, generation, sent)) }
+            });
+            let answered = answered.await?;
+            match self.resumed().await {
+                Ok(newest) if newest != answered.1 => generation = newest,
+                // It is there, or over.
+                Ok(_) | Err(_) => return Ok(answered),
+            }
+        }
     }
 
     /// Makes a call about the hold, which is given the generation to ask about, from `generation` on, and the

@@ -135,7 +135,8 @@ impl<L: Line> Keeper<L> {
     fn take_in(&self, event: Event) -> Option<Loss> {
         match event {
             Event::Renewed(renewed) => {
-                self.state.replace_resume_token(renewed.resume_token);
+                let generation = self.state.generation();
+                self.state.replace_resume_token(renewed.resume_token, generation);
                 self.state.take_in_max_hold(renewed.max_hold_ends.as_ref(), None);
                 let valid_until = self.heard(renewed.validity.as_ref())?;
                 tell(&self.events, HoldEvent::Renewed { valid_until });

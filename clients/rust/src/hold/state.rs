@@ -153,9 +153,10 @@ impl HoldState {
     }
 
     /// The bounds of the hold have changed, and its resume token with them. An empty one replaces none.
-    pub(super) fn replace_resume_token(&self, resume_token: String) {
-        if !resume_token.is_empty() {
-            self.line().resume_token = resume_token;
+    pub(super) fn replace_resume_token(&self, resume_token: String, generation: u64) {
+        let mut line = self.line();
+        if !resume_token.is_empty() && line.generation == generation {
+            line.resume_token = resume_token;
         }
     }
 

@@ -1,14 +1,13 @@
 // What is held, as its holder has it: a hold of its own, or that of a run.
 
-import type { Grant, Validity } from "../../gen/leasehold/v1/hold.js";
+import type { Grant } from "../../gen/leasehold/v1/hold.js";
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
-import type { BootReading } from "./boot-clock.js";
 import type { Checkpoint } from "./checkpoint.js";
 import { checkpointBytes } from "./checkpoint.js";
 import { LostError } from "../errors/errors.js";
 import type { Loss } from "./loss.js";
 import type { Notice } from "./notice.js";
-import type { HoldId, Rpc } from "../connect/rpc.js";
+import type { Rpc } from "../connect/rpc.js";
 import type { HoldInfo } from "./info.js";
 import { holdInfo } from "./info.js";
 import type { Kept } from "./keeper.js";
@@ -150,7 +149,8 @@ export abstract class Held {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async reportProgress(): Promise<void> {
-    await this.hear((id) => this.#rpc.reportProgress(id));
+    const { answer, sent } = await this.#keeper.callHere((id) => this.#rpc.reportProgress(id));
+    this.#state.takeIn(answer, sent);
   }
 
   /**
@@ -188,13 +188,6 @@ export abstract class Held {
         maxHoldRemainingMs: this.#state.maxHoldRemainingMs(),
         progressRemainingMs: this.#state.timeUntil(told.progressDue, sent),
       });
-    });
-  }
-
-  /** @internal Takes in the validity that a call about the hold is answered with. */
-  protected async hear(call: (id: HoldId, sent: BootReading) => Promise<Validity>): Promise<void> {
-    await this.#keeper.call(async (id, sent) => {
-      this.#state.takeIn(await call(id, sent), sent);
     });
   }
 

@@ -85,17 +85,13 @@ export class Hold extends Held implements AsyncDisposable {
    */
   async extend(maxHoldMs: number): Promise<void> {
     const maxHold = duration("maxHoldMs", maxHoldMs);
-    await this.hear(async (id, sent) => {
-      const { validity, resumeToken, maxHoldEnds } = await this.rpc.unary(
-        LeaseServiceService.extendLease,
-        { ...id, maxHold },
-        { over: id.place },
-      );
-      this.keeper.replaceResumeToken(resumeToken);
-      this.state.takeInMaxHold(maxHoldEnds, sent);
-      if (validity === undefined) throw new ProtocolError("an extension was answered without a validity");
-      return validity;
-    });
+    const { answer, id, sent } = await this.keeper.callHere((id) =>
+      this.rpc.unary(LeaseServiceService.extendLease, { ...id, maxHold }, { over: id.place }),
+    );
+    this.keeper.replaceResumeToken(answer.resumeToken, id.generation);
+    this.state.takeInMaxHold(answer.maxHoldEnds, sent);
+    if (answer.validity === undefined) throw new ProtocolError("an extension was answered without a validity");
+    this.state.takeIn(answer.validity, sent);
   }
 
   /**

@@ -110,6 +110,19 @@ export class Keeper {
   }
 
   /**
+   * The same of a call that counts only where the hold is: what a sidecar has done that the hold has left, or is leaving,
+   * is done again where it is then (S16).
+   */
+  async callHere<T>(call: (id: HoldId) => Promise<T>): Promise<{ answer: T; id: HoldId; sent: BootReading }> {
+    const { state } = this.#kept;
+    for (;;) {
+      const done = await this.call(async (id, sent) => ({ answer: await call(id), id, sent }));
+      await this.isAnswered(() => state.isValid());
+      if (done.id.generation === this.#generation || !state.isValid()) return done;
+    }
+  }
+
+  /**
    * Whether the refusal of a call about this generation tells of a loss, while the hold has a newer one, or may have: that
    * is no loss (S16). Else the hold is lost, if the refusal says so.
    */
@@ -127,8 +140,8 @@ export class Keeper {
   }
 
   /** The bounds of the hold have changed, and its resume token with them. An empty one replaces none. */
-  replaceResumeToken(resumeToken: string): void {
-    if (resumeToken !== "") this.#resumeToken = resumeToken;
+  replaceResumeToken(resumeToken: string, generation = this.#generation): void {
+    if (resumeToken !== "" && generation === this.#generation) this.#resumeToken = resumeToken;
   }
 
   /** Ends the stream. The hold has ended before (S13). */

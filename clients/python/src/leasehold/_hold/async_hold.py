@@ -71,7 +71,7 @@ class AsyncHold(BaseHold):
         """
         keeper = self._keeper
         sent, validity = await keeper.call(
-            lambda generation: self._calls.report_progress(self.lease_id, generation, keeper.connection)
+            lambda generation: self._calls.report_progress(self.lease_id, generation, keeper.connection), here=True
         )
         keeper.state.take_in(validity, sent)
 
@@ -84,7 +84,8 @@ class AsyncHold(BaseHold):
         sent, answer = await keeper.call(
             lambda generation: self._calls.extend(
                 extend_request(self.lease_id, generation, max_hold), keeper.connection
-            )
+            ),
+            here=True,
         )
         keeper.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)

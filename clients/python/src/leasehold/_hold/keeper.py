@@ -148,21 +148,27 @@ class Keeper:
             raise LostError(self.lock_path, loss)
         raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
 
-    async def call(self, make: Callable[[int], Awaitable[_T]]) -> tuple[int, _T]:
+    async def call(self, make: Callable[[int], Awaitable[_T]], *, here: bool = False) -> tuple[int, _T]:
         """Make a call about the hold, by its newest generation; give when it was sent, and the answer (S21).
 
-        It is made again where a resume has overtaken it, unless the hold is over by then.
+        It is made again where a resume has overtaken it, unless the hold is over by then: if it was refused for that,
+        and if it counts only where the hold is (`here`).
         """
         while True:
             generation, sent = self.generation, self.state.now()
             try:
-                return sent, await make(generation)
+                answer = await make(generation)
             except RefusedError as error:
                 if not self._is_overtaken(error, generation):
                     raise
                 await self.resumed()
                 if not self.state.is_valid():
                     raise
+            else:
+                if here:
+                    await self.resumed()
+                if not here or generation == self.generation or not self.state.is_valid():
+                    return sent, answer
 
     def _is_overtaken(self, refusal: RefusedError, generation: int) -> bool:
         """Take in what a call about this generation is refused with; say whether a resume has overtaken it, or may.
