@@ -175,6 +175,16 @@ public interface Run extends AutoCloseable {
   boolean shouldFinish();
 
   /**
+   * Reports progress, which restarts the schedule's progress timeout ({@link
+   * ScheduleSpec#progressTimeout}).
+   *
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the run is
+   *     lost, too
+   * @throws InterruptedException when the thread is interrupted, as it is when the run is lost
+   */
+  void reportProgress() throws InterruptedException;
+
+  /**
    * The lock's checkpoint: as the last run left it, or as this one has saved it since.
    *
    * @return the checkpoint; empty if there is none

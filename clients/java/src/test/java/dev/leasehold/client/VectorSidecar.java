@@ -2,22 +2,14 @@ package dev.leasehold.client;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
-import com.google.protobuf.ByteString;
-import dev.leasehold.client.internal.clock.Durations;
-import dev.leasehold.v1.ExtendLeaseRequest;
-import dev.leasehold.v1.GetHoldRequest;
-import dev.leasehold.v1.HoldLeaseRequest;
-import dev.leasehold.v1.LeaseSpec;
-import dev.leasehold.v1.ReleaseLeaseRequest;
-import dev.leasehold.v1.ReportProgressRequest;
-import dev.leasehold.v1.Resume;
-import dev.leasehold.v1.SaveCheckpointRequest;
+import com.google.protobuf.Message;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
+import io.grpc.MethodDescriptor.PrototypeMarshaller;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.util.ArrayList;
@@ -32,18 +24,17 @@ import java.util.function.BooleanSupplier;
  * remembers what it was sent.
  */
 final class VectorSidecar extends ManagedChannel {
-  private final VectorMessages messages;
+  private final Said said;
   private final VirtualTime time;
   private final BooleanSupplier isValid;
   private final List<Call<?, ?>> streams = new ArrayList<>();
   private final List<Call<?, ?>> unanswered = new ArrayList<>();
-  private final Map<String, Object> prepared = new HashMap<>();
-  private final List<String> attempts = new ArrayList<>();
+  private final Map<String, JsonObject> prepared = new HashMap<>();
   private List<String> sent = new ArrayList<>();
   private List<String> faults = new ArrayList<>();
 
   VectorSidecar(String kernel, VirtualTime time, BooleanSupplier isValid) {
-    this.messages = new VectorMessages(kernel);
+    this.said = new Said(kernel);
     this.time = time;
     this.isValid = isValid;
   }
@@ -73,9 +64,8 @@ final class VectorSidecar extends ManagedChannel {
     return numbers;
   }
 
-  /** Whether a call of this name waits for its answer. */
-  synchronized boolean isAsked(String name) {
-    return unanswered.stream().anyMatch(call -> call.name.equals(name));
+  synchronized boolean hasSent(int count) {
+    return sent.size() >= count;
   }
 
   /** A stream by its number; the newest by 0. */
@@ -86,109 +76,55 @@ final class VectorSidecar extends ManagedChannel {
   void tell(int number, JsonObject events) {
     Call<?, ?> stream = on(number);
     for (Map.Entry<String, JsonElement> event : events.entrySet()) {
-      stream.granted |= event.getKey().equals("granted");
-      JsonObject said = event.getValue().getAsJsonObject();
-      stream.message(messages.event(event.getKey(), said));
+      stream.granted |= List.of("granted", "run").contains(event.getKey());
+      JsonObject words = event.getValue().getAsJsonObject();
+      stream.message(said.event(stream.answer.newBuilderForType(), event.getKey(), words));
     }
   }
 
-  void end(int number, JsonObject said) {
-    on(number).end(said.has("code") ? VectorMessages.error(said) : null);
+  void end(int number, JsonObject words) {
+    on(number).end(words.has("code") ? Said.error(words) : null);
   }
 
-  void answer(String name, JsonObject said) {
-    give(name, messages.answer(name, said));
-  }
-
-  void refuse(String name, JsonObject said) {
-    give(name, VectorMessages.error(said));
-  }
-
-  /** Answers the oldest call of this name; where there is none, the next one. */
-  private void give(String name, Object answer) {
+  /** Answers or refuses the oldest call of this name; where there is none, the next one. */
+  void give(String name, JsonObject words) {
     Call<?, ?> oldest;
     synchronized (this) {
       oldest = unanswered.stream().filter(call -> call.name.equals(name)).findFirst().orElse(null);
       if (oldest == null) {
-        prepared.put(name, answer);
+        prepared.put(name, words);
         return;
       }
       unanswered.remove(oldest);
     }
-    if (answer instanceof StatusRuntimeException error) {
-      oldest.end(error);
+    if (words.has("code")) {
+      oldest.end(Said.error(words));
     } else {
-      oldest.message(answer);
+      oldest.message(said.message(oldest.answer.newBuilderForType(), words));
       oldest.end(null);
     }
   }
 
-  private synchronized void opened(Call<?, ?> stream, HoldLeaseRequest request) {
-    streams.add(stream);
-    if (request.getNeeds() != 1) {
-      sent.add("a request that does not need revision 1");
-    }
-    sent.add(request.hasResume() ? resume(request.getResume()) : asked(request.getSpec()));
-  }
-
-  private String resume(Resume resume) {
-    String told = "";
-    if (resume.hasToldValidUntil()) {
-      long until = Durations.fromWire(resume.getToldValidUntil().getSinceBoot()).toMillis();
-      told = " told " + (until - messages.base());
-    }
-    if (!attempts.contains(resume.getAttemptId())) {
-      attempts.add(resume.getAttemptId());
-    }
-    int attempt = attempts.indexOf(resume.getAttemptId()) + 1;
-    return "resume " + resume.getResumeToken() + told + " attempt " + attempt;
-  }
-
-  /** How a lock was asked for. */
-  private static String asked(LeaseSpec spec) {
-    long wait = Durations.fromWire(spec.getWait()).toMillis();
-    return "hold"
-        + (wait > 0 ? " wait " + wait : "")
-        + (spec.getPermits() > 1 ? " permits " + spec.getPermits() : "")
-        + (spec.getPriority() > 0 ? " priority " + spec.getPriority() : "")
-        + (spec.getYields() ? " yields" : "")
-        + (spec.getShare().isEmpty() ? "" : " share " + spec.getShare());
-  }
-
-  private void called(Call<?, ?> call, String name, String said) {
-    boolean tooEarly = name.equals("release") && isValid.getAsBoolean();
-    Object answer;
+  private void asked(Call<?, ?> call, Message request) {
+    String name = Said.name(request);
+    boolean isEnd = List.of("release", "complete_run").contains(name);
+    boolean tooEarly = isEnd && isValid.getAsBoolean();
+    JsonObject answer;
     synchronized (this) {
       if (tooEarly) {
-        faults.add("S13: the hold is valid when its release is sent");
+        faults.add("S13: the hold is valid when its end is sent");
       }
-      sent.add(name + " " + said);
+      sent.add(said.sent(request));
+      if (call.isStream) {
+        streams.add(call);
+        return;
+      }
       call.name = name;
       unanswered.add(call);
       answer = prepared.remove(name);
     }
     if (answer != null) {
       give(name, answer);
-    }
-  }
-
-  private void asked(Call<?, ?> call, Object request) {
-    if (request instanceof HoldLeaseRequest hold) {
-      opened(call, hold);
-    } else if (request instanceof ReleaseLeaseRequest release) {
-      called(call, "release", String.valueOf(release.getGeneration()));
-    } else if (request instanceof GetHoldRequest question) {
-      called(call, "get_hold", String.valueOf(question.getGeneration()));
-    } else if (request instanceof ReportProgressRequest report) {
-      called(call, "report_progress", String.valueOf(report.getGeneration()));
-    } else if (request instanceof ExtendLeaseRequest extend) {
-      long maxHold = Durations.fromWire(extend.getMaxHold()).toMillis();
-      called(call, "extend_lease", extend.getGeneration() + " " + maxHold);
-    } else if (request instanceof SaveCheckpointRequest save) {
-      ByteString value = save.getValue();
-      called(call, "save_checkpoint", save.getGeneration() + " " + value.toStringUtf8());
-    } else {
-      throw new AssertionError("nobody answers " + request);
     }
   }
 
@@ -204,20 +140,25 @@ final class VectorSidecar extends ManagedChannel {
 
   @Override
   public <Q, A> ClientCall<Q, A> newCall(MethodDescriptor<Q, A> method, CallOptions options) {
-    return new Call<>(options);
+    return new Call<>(method, options);
   }
 
   /** A call, as the client has it. What it hears comes on the time's thread. */
   private final class Call<Q, A> extends ClientCall<Q, A> {
     private final CallOptions options;
+    private final Message answer;
+    private final boolean isStream;
     private Listener<A> listener;
     private Q request;
     private String name = "";
     private volatile boolean over;
     private volatile boolean granted;
 
-    Call(CallOptions options) {
+    Call(MethodDescriptor<Q, A> method, CallOptions options) {
       this.options = options;
+      this.answer =
+          (Message) ((PrototypeMarshaller<A>) method.getResponseMarshaller()).getMessagePrototype();
+      this.isStream = method.getType() != MethodDescriptor.MethodType.UNARY;
     }
 
     @Override
@@ -246,7 +187,7 @@ final class VectorSidecar extends ManagedChannel {
 
     @Override
     public void halfClose() {
-      asked(this, request);
+      asked(this, (Message) request);
     }
 
     @Override

@@ -15,32 +15,40 @@ import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.client.internal.connect.Connection;
 import dev.leasehold.client.internal.connect.Connections;
 import dev.leasehold.client.internal.hold.HoldOpening;
+import dev.leasehold.client.internal.hold.Kept;
+import dev.leasehold.client.internal.runs.GrpcSchedules;
+import io.grpc.Status;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
-/** Plays proto/vectors/client.jsonl; docs/clients.md says what it means. */
+/** Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean. */
 class VectorsTest {
-  private static final Path VECTORS = Path.of("../../proto/vectors/client.jsonl");
+  private static final Path VECTORS = Path.of("../../proto/vectors");
 
   /** A line that begins a vector, and the steps that follow it. */
   private record Vector(JsonObject head, List<JsonObject> steps) {}
 
   @TestFactory
   Stream<DynamicTest> theClientDoesWhatTheVectorsSay() throws IOException {
+    return Stream.concat(vectors("client.jsonl"), vectors("runs.jsonl"));
+  }
+
+  private static Stream<DynamicTest> vectors(String file) throws IOException {
     List<Vector> vectors = new ArrayList<>();
-    for (String line : Files.readAllLines(VECTORS, StandardCharsets.UTF_8)) {
+    for (String line : Files.readAllLines(VECTORS.resolve(file), StandardCharsets.UTF_8)) {
       if (line.isEmpty()) {
         continue;
       }
@@ -59,7 +67,7 @@ class VectorsTest {
   }
 
   private static void play(Vector vector) throws Exception {
-    Stage stage = new Stage(VectorMessages.text(vector.head, "kernel", "ours"));
+    Stage stage = new Stage(Said.text(vector.head, "kernel", "ours"));
     for (JsonObject step : vector.steps) {
       stage.play(step);
     }
@@ -67,16 +75,17 @@ class VectorsTest {
 
   /** A client in a time of its own, and a sidecar that does what a vector says. */
   private static final class Stage implements BootClock {
-    private static final long BASE = VectorMessages.BASES.get("ours");
+    private static final long BASE = Said.BASES.get("ours");
 
     private final VirtualTime time = new VirtualTime();
     private final VectorSidecar sidecar;
     private final ClientContext context;
-    private final Map<String, Thread> deeds = new HashMap<>();
+    private final List<Thread> deeds = new ArrayList<>();
     private final List<String> told = new ArrayList<>();
     private final List<String> returned = new ArrayList<>();
     private final AtomicLong slept = new AtomicLong();
-    private volatile Hold hold;
+    private volatile Kept held;
+    private final Runs runs;
     private Optional<Long> until = Optional.empty();
 
     Stage(String kernel) {
@@ -91,6 +100,8 @@ class VectorsTest {
       ClientContext.Limits limits =
           new ClientContext.Limits(Duration.ofSeconds(10), Constants.SILENCE);
       context = new ClientContext(connections, this, engine, limits);
+      ScheduleSpec nightly = ScheduleSpec.of("f").cron("30 2 * * *");
+      runs = new GrpcSchedules(context) {}.runs(nightly, this::tell);
     }
 
     /** Milliseconds since the vector began. */
@@ -114,7 +125,7 @@ class VectorsTest {
     }
 
     private boolean isValid() {
-      return hold != null && hold.isValid();
+      return held != null && held.isValid();
     }
 
     private void pass(long to) throws InterruptedException {
@@ -124,34 +135,52 @@ class VectorsTest {
 
     /** Runs all that does not wait for its time, nor for an answer. */
     private void settle() throws InterruptedException {
-      time.settle();
-      while (deeds.entrySet().stream().anyMatch(this::isBusy)) {
-        Thread.sleep(0, 100_000);
+      boolean busy;
+      do {
+        busy = isBusy();
         time.settle();
-      }
+      } while (busy);
     }
 
-    private boolean isBusy(Map.Entry<String, Thread> deed) {
-      return deed.getValue().isAlive() && !sidecar.isAsked(deed.getKey());
+    /** Whether a holder's thread does not wait. */
+    private boolean isBusy() throws InterruptedException {
+      Thread.sleep(0, 50_000);
+      deeds.removeIf(deed -> deed.getState() == Thread.State.TERMINATED);
+      return deeds.stream().anyMatch(deed -> deed.getState() != Thread.State.WAITING);
+    }
+
+    /** Lets a thread that was woken come to what a step says: until then it seems to wait. */
+    private void await(JsonObject step) throws InterruptedException {
+      for (int tries = 0; tries < 20_000 && !hasCome(step); tries++) {
+        settle();
+      }
+      settle();
+    }
+
+    private synchronized boolean hasCome(JsonObject step) {
+      return deeds.isEmpty()
+          || (sidecar.hasSent(texts(step, "sent").size())
+              && told.size() >= texts(step, "told").size()
+              && returned.size() >= texts(step, "returned").size());
     }
 
     /** Does what a step says, and compares what came of it. */
     void play(JsonObject step) throws Exception {
       long at = step.get("at").getAsLong();
       reach(at);
-      long sleep = VectorMessages.number(step, "sleep", 0);
+      long sleep = Said.number(step, "sleep", 0);
       slept.addAndGet(sleep);
       for (Map.Entry<String, JsonElement> answer : entries(step, "answer")) {
-        sidecar.answer(answer.getKey(), answer.getValue().getAsJsonObject());
+        sidecar.give(answer.getKey(), answer.getValue().getAsJsonObject());
       }
       for (Map.Entry<String, JsonElement> refusal : entries(step, "refuse")) {
-        sidecar.refuse(refusal.getKey(), refusal.getValue().getAsJsonObject());
+        sidecar.give(refusal.getKey(), refusal.getValue().getAsJsonObject());
       }
       for (Map.Entry<String, JsonElement> deed : entries(step, "do")) {
         start(deed.getKey(), deed.getValue().getAsJsonObject());
       }
       settle();
-      int on = (int) VectorMessages.number(step, "on", 0);
+      int on = (int) Said.number(step, "on", 0);
       if (step.has("tell")) {
         JsonElement tell = step.get("tell");
         JsonArray events = new JsonArray();
@@ -165,7 +194,8 @@ class VectorsTest {
       if (step.has("break")) {
         sidecar.end(on, step.getAsJsonObject("break"));
       }
-      pass(at + sleep + VectorMessages.number(step, "within", 0));
+      pass(at + sleep + Said.number(step, "within", 0));
+      await(step);
       compare(at, step);
     }
 
@@ -199,11 +229,13 @@ class VectorsTest {
         until = said.isJsonNull() ? Optional.empty() : Optional.of(said.getAsLong());
       }
       Optional<Long> seen =
-          isValid() ? Optional.of(sinceBase(hold.validUntil())) : Optional.empty();
+          isValid() ? Optional.of(sinceBase(latest().plus(held.remaining()))) : Optional.empty();
       assertEquals(until, seen, when + "until");
       if (step.has("max_hold")) {
-        long ends = sinceBase(hold.maxHoldEnds().orElseThrow());
-        assertEquals(step.get("max_hold").getAsLong(), ends, when + "max_hold");
+        Optional<BootInstant> ends =
+            held instanceof Run run ? run.deadline() : ((Hold) held).maxHoldEnds();
+        long told = sinceBase(ends.orElseThrow());
+        assertEquals(step.get("max_hold").getAsLong(), told, when + "max_hold");
       }
       if (step.has("open")) {
         List<Integer> open = new ArrayList<>();
@@ -231,42 +263,71 @@ class VectorsTest {
             HoldOpening.open(context, requestOf(deed), Optional.of(this::tell), time)
                 .whenComplete(
                     (granted, error) -> {
-                      hold = granted;
+                      held = (Kept) granted;
                       ended(name, "held", error);
                     });
         case "release" ->
-            hold.releaseAsync()
+            ((Hold) held)
+                .releaseAsync()
                 .whenComplete(
                     (result, error) ->
                         ended(name, error == null ? bare(result.getOutcome().name()) : "", error));
         case "save_checkpoint" ->
-            hold.saveAsync(deed.get("value").getAsString().getBytes(StandardCharsets.UTF_8))
+            ((Hold) held)
+                .saveAsync(deed.get("value").getAsString().getBytes(StandardCharsets.UTF_8))
                 .whenComplete((version, error) -> ended(name, String.valueOf(version), error));
-        case "report_progress" -> block(name, () -> hold.reportProgress());
+        case "report_progress" ->
+            block(
+                name,
+                () -> {
+                  held.reportProgress();
+                  return "done";
+                });
         case "extend_lease" ->
-            block(name, () -> hold.extend(Duration.ofMillis(deed.get("max_hold").getAsLong())));
+            block(
+                name,
+                () -> {
+                  ((Hold) held).extend(Duration.ofMillis(deed.get("max_hold").getAsLong()));
+                  return "done";
+                });
+        case "next_run" ->
+            block(
+                name,
+                () -> {
+                  Run run = runs.next();
+                  held = (Kept) run;
+                  return "run " + run.attempt();
+                });
+        case "complete" -> {
+          Completion completion =
+              switch (deed.get("outcome").getAsString()) {
+                case "SUCCEEDED" -> Completion.succeeded();
+                case "FAILED" -> Completion.failed("");
+                default -> throw new AssertionError(deed);
+              };
+          block(name, () -> bare(((Run) held).complete(completion).getResult().name()));
+        }
+        case "close" -> {
+          // In whatever order this and next_run end.
+          ended(name, "done", null);
+          runs.close();
+        }
         default -> throw new AssertionError("there is no deed " + name);
       }
     }
 
-    /** What may block. */
-    private interface Blocking {
-      void run() throws Exception;
-    }
-
-    private void block(String name, Blocking deed) {
+    private void block(String name, Callable<String> deed) {
       Runnable task =
           () -> {
             try {
-              deed.run();
-              ended(name, "done", null);
+              ended(name, deed.call(), null);
             } catch (Exception error) {
               ended(name, "", error);
             }
           };
       Thread thread = new Thread(task, name);
       thread.setDaemon(true);
-      deeds.put(name, thread);
+      deeds.add(thread);
       thread.start();
     }
 
@@ -301,14 +362,30 @@ class VectorsTest {
       if (deed.equals("release")) {
         return "unconfirmed";
       }
-      return error instanceof RefusedException refused
-          ? "refused " + refused.reason().map(Reason::name).orElse("")
-          : error.toString();
+      if (!(error instanceof RefusedException refused)) {
+        return error.toString();
+      }
+      boolean isClosed = refused.code() == Status.Code.CANCELLED && deed.equals("next_run");
+      return isClosed ? "closed" : "refused " + refused.reason().map(Reason::name).orElse("");
     }
 
     /** The name of a value, without that of its enum. */
     private static String bare(String name) {
-      return name.replaceFirst("^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON)_", "");
+      return name.replaceFirst("^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON|COMPLETION_RESULT)_", "");
+    }
+
+    private synchronized void tell(ScheduleEvent event) {
+      if (event instanceof ScheduleEvent.OfRun ofRun) {
+        tell(ofRun.event());
+      } else if (event instanceof ScheduleEvent.OtherDefinition other) {
+        told.add("definition" + (other.definition().getConflict() ? " conflict" : ""));
+      } else if (event instanceof ScheduleEvent.Draining draining) {
+        told.add("draining " + draining.timeLeft().toMillis());
+      } else if (event instanceof ScheduleEvent.Waiting) {
+        told.add("standby");
+      } else {
+        told.add(event.getClass().getSimpleName().toLowerCase(Locale.ROOT));
+      }
     }
 
     /** Takes in what the holder is told, but the grant, which the hold itself is. */
@@ -324,7 +401,7 @@ class VectorsTest {
       } else if (event instanceof HoldEvent.Lost lost) {
         told.add("lost " + bare(lost.loss().reason().name()));
       } else if (!(event instanceof HoldEvent.Granted)) {
-        told.add(event.getClass().getSimpleName().toLowerCase(java.util.Locale.ROOT));
+        told.add(event.getClass().getSimpleName().toLowerCase(Locale.ROOT));
       }
     }
   }

@@ -4,13 +4,12 @@ import com.google.protobuf.ByteString;
 import dev.leasehold.client.BootInstant;
 import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.CheckpointUnknownException;
+import dev.leasehold.client.Constants;
 import dev.leasehold.client.LeaseholdException;
-import dev.leasehold.client.Loss;
 import dev.leasehold.client.LostException;
 import dev.leasehold.client.Reason;
 import dev.leasehold.client.RefusedException;
 import dev.leasehold.client.internal.connect.Calls;
-import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.SaveCheckpointResponse;
@@ -21,10 +20,6 @@ import java.util.concurrent.CompletableFuture;
 
 /** The checkpoint of a hold, and its saves (S23 to S27). */
 public final class HoldCheckpoint {
-  /** How much longer than the validity an answer is waited for: the sidecar answers at its end. */
-  private static final Duration GRACE = Duration.ofSeconds(5);
-
-  private final ClientContext context;
   private final HoldState state;
   private final HoldLine line;
   private final Grant grant;
@@ -37,8 +32,7 @@ public final class HoldCheckpoint {
   /** Which save {@link #newest} is of: of two with the same version the later one counts (S26). */
   private long newestNumber;
 
-  HoldCheckpoint(ClientContext context, HoldState state, HoldLine line, Grant grant) {
-    this.context = context;
+  HoldCheckpoint(HoldState state, HoldLine line, Grant grant) {
     this.state = state;
     this.line = line;
     this.grant = grant;
@@ -65,8 +59,12 @@ public final class HoldCheckpoint {
       return CompletableFuture.failedFuture(over());
     }
     long number = begin();
-    return line.usable(state.validUntil(), this::over)
-        .thenCompose(generation -> send(value, generation, number));
+    return line.usable(this::over)
+        .thenCompose(
+            first ->
+                line.ask(first, (generation, sent) -> send(value, generation, sent))
+                    .thenApply(answer -> saved(answer, value, number)))
+        .exceptionallyCompose(error -> CompletableFuture.failedFuture(explained(error)));
   }
 
   private synchronized long begin() {
@@ -83,23 +81,24 @@ public final class HoldCheckpoint {
         .orElseGet(() -> Refusals.released(grant.getLockPath()));
   }
 
-  private CompletableFuture<Long> send(ByteString value, long generation, long number) {
+  private CompletableFuture<SaveCheckpointResponse> send(
+      ByteString value, long generation, BootInstant sent) {
     Duration left = state.remaining();
     if (left.isZero()) {
       return CompletableFuture.failedFuture(over());
     }
-    BootInstant sent = context.clock().earliest();
     return line.calls()
-        .saveCheckpoint(line.leaseId(), generation, value, left.plus(GRACE))
-        .exceptionallyCompose(error -> CompletableFuture.failedFuture(explained(error)))
-        .thenApply(answer -> saved(answer, value, sent, number));
+        .saveCheckpoint(line.leaseId(), generation, value, left.plus(Constants.SAVE_GRACE))
+        .thenApply(
+            answer -> {
+              if (answer.hasValidity()) {
+                state.takeIn(answer.getValidity(), Optional.of(sent));
+              }
+              return answer;
+            });
   }
 
-  private long saved(
-      SaveCheckpointResponse answer, ByteString value, BootInstant sent, long number) {
-    if (answer.hasValidity()) {
-      state.takeIn(answer.getValidity(), Optional.of(sent));
-    }
+  private long saved(SaveCheckpointResponse answer, ByteString value, long number) {
     Checkpoint stored =
         new Checkpoint(value, answer.getVersion(), grant.getFencingToken(), Optional.empty());
     synchronized (this) {
@@ -114,9 +113,7 @@ public final class HoldCheckpoint {
 
   private Throwable explained(Throwable error) {
     Throwable cause = Calls.cause(error);
-    Optional<Loss> loss = Losses.toldBy(cause);
-    if (loss.isPresent()) {
-      state.lose(loss.get());
+    if (Losses.toldBy(cause).isPresent()) {
       return over();
     }
     boolean unknown =

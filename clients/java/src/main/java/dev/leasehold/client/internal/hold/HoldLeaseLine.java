@@ -2,7 +2,6 @@ package dev.leasehold.client.internal.hold;
 
 import dev.leasehold.client.internal.connect.Calls;
 import dev.leasehold.client.internal.connect.ClientContext;
-import dev.leasehold.client.internal.connect.Connections;
 import dev.leasehold.client.internal.connect.EventStream;
 import dev.leasehold.client.internal.connect.EventStream.Signal;
 import dev.leasehold.client.internal.errors.Needs;
@@ -12,12 +11,13 @@ import dev.leasehold.v1.Resume;
 import java.util.function.Consumer;
 
 /** A HoldLease call, which is of one hold and ends with it. */
-final class HoldLeaseLine implements LifeLine {
+final class HoldLeaseLine extends LifeLine {
   private final ClientContext context;
   private final EventStream<HoldLeaseRequest, HoldLeaseResponse> stream;
 
   private HoldLeaseLine(
       ClientContext context, EventStream<HoldLeaseRequest, HoldLeaseResponse> stream) {
+    super(stream);
     this.context = context;
     this.stream = stream;
   }
@@ -35,34 +35,14 @@ final class HoldLeaseLine implements LifeLine {
     stream.read(reader);
   }
 
-  @Override
-  public void pause() {
-    stream.pause();
-  }
-
   /** Short calls about a hold that was just granted. */
   Calls calls() {
     return stream.calls(context);
   }
 
   @Override
-  public Connections.Place beside() {
-    return stream.beside();
-  }
-
-  @Override
-  public void retireConnection() {
-    stream.retireConnection();
-  }
-
-  @Override
-  public LifeLine resume(Resume resume) {
+  public HoldLeaseLine resume(Resume resume) {
     return open(context, HoldLeaseRequest.newBuilder().setResume(resume).build());
-  }
-
-  @Override
-  public void cancel() {
-    stream.cancel();
   }
 
   @Override

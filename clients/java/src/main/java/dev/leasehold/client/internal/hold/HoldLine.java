@@ -2,7 +2,6 @@ package dev.leasehold.client.internal.hold;
 
 import dev.leasehold.client.BootInstant;
 import dev.leasehold.client.Constants;
-import dev.leasehold.client.LeaseholdException;
 import dev.leasehold.client.Loss;
 import dev.leasehold.client.LostException;
 import dev.leasehold.client.ReleaseUnconfirmedException;
@@ -14,6 +13,8 @@ import java.lang.ref.Cleaner;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.BooleanSupplier;
+import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
@@ -24,7 +25,14 @@ import java.util.function.Supplier;
 public final class HoldLine {
   private static final Cleaner CLEANER = Cleaner.create();
 
+  /** A call about the hold, of a generation and sent now. */
+  @FunctionalInterface
+  interface Call<T> {
+    CompletableFuture<T> send(long generation, BootInstant sent);
+  }
+
   private final ClientContext context;
+  private final HoldState state;
   private final String leaseId;
   private final Connections.Place place;
   private String resumeToken;
@@ -38,8 +46,9 @@ public final class HoldLine {
   private Loss refused;
   private boolean releasing;
 
-  HoldLine(ClientContext context, Grant grant, LifeLine stream) {
+  HoldLine(ClientContext context, HoldState state, Grant grant, LifeLine stream) {
     this.context = context;
+    this.state = state;
     place = stream.beside();
     leaseId = grant.getLeaseId();
     resumeToken = grant.getResumeToken();
@@ -121,21 +130,64 @@ public final class HoldLine {
     String why = "the hold was being resumed, and no sidecar has answered yet";
     return whenKnown(
         new Question(
-            this::toRelease, until, () -> new ReleaseUnconfirmedException(lockPath, why, null)));
+            this::toRelease,
+            () -> until.since(context.clock().latest()).isZero(),
+            () -> new ReleaseUnconfirmedException(lockPath, why, null)));
   }
 
   /**
    * The generation for a call that changes the hold and does not end it. While a resume is
-   * unanswered that is the one of the answer, if it comes until {@code until}; fails with {@code
+   * unanswered that is the one of the answer, if it comes within the validity; fails with {@code
    * late} if not.
    */
-  CompletableFuture<Long> usable(BootInstant until, Supplier<LeaseholdException> late) {
-    return whenKnown(new Question(this::settled, until, late));
+  CompletableFuture<Long> usable(Supplier<? extends Throwable> late) {
+    return whenKnown(new Question(this::settled, () -> !state.isValid(), late));
   }
 
-  /** Asks {@code known} until it is, and fails with {@code late} at {@code until}. */
+  /** Makes a call of the newest generation that was answered. */
+  <T> CompletableFuture<T> ask(Call<T> call) {
+    return ask(generation(), call);
+  }
+
+  /**
+   * Makes a call. It is repeated where its sidecar says that the hold is over, and the hold has
+   * left that one (S16).
+   */
+  <T> CompletableFuture<T> ask(long asked, Call<T> call) {
+    return call.send(asked, context.clock().earliest())
+        .exceptionallyCompose(
+            error -> {
+              Throwable cause = Calls.cause(error);
+              CompletableFuture<T> refused = CompletableFuture.failedFuture(cause);
+              return takeIn(cause, asked)
+                  ? refused
+                  : usable(() -> cause)
+                      .handle(
+                          (newest, over) ->
+                              over == null && state.isValid() ? ask(newest, call) : refused)
+                      .thenCompose(Function.identity());
+            });
+  }
+
+  /**
+   * Takes in what a call of the generation {@code asked} has failed with, which may tell the hold's
+   * end. False if that is not of the hold as it is now: it goes on with another generation, or a
+   * resume is unanswered, which may make one (S16).
+   */
+  boolean takeIn(Throwable error, long asked) {
+    Optional<Loss> loss = Losses.toldBy(error);
+    synchronized (this) {
+      if (loss.isPresent() && (resuming || asked != generation)) {
+        return false;
+      }
+    }
+    loss.ifPresent(state::lose);
+    return true;
+  }
+
+  /** Asks {@code known} until it is, and fails with {@code late} once it is {@code over}. */
   private record Question(
-      Supplier<OptionalLong> known, BootInstant until, Supplier<LeaseholdException> late) {}
+      Supplier<OptionalLong> known, BooleanSupplier over, Supplier<? extends Throwable> late) {}
 
   private CompletableFuture<Long> whenKnown(Question question) {
     CompletableFuture<Long> answer = new CompletableFuture<>();
@@ -155,7 +207,7 @@ public final class HoldLine {
       answer.completeExceptionally(new LostException(hopeless.get()));
     } else if (known.isPresent()) {
       answer.complete(known.getAsLong());
-    } else if (question.until.since(context.clock().latest()).isZero()) {
+    } else if (question.over.getAsBoolean()) {
       answer.completeExceptionally(question.late.get());
     } else {
       context.after(Constants.ANSWER_POLL, () -> look(question, answer));

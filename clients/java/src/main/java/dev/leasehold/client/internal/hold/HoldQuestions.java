@@ -62,19 +62,23 @@ final class HoldQuestions {
   private void ask() {
     asking(true);
     BootInstant sent = context.clock().earliest();
+    long generation = line.generation();
     line.calls()
-        .getHold(line.leaseId(), line.generation(), Constants.ANSWER_TIMEOUT)
-        .whenComplete((answer, error) -> answered(answer, error, sent));
+        .getHold(line.leaseId(), generation, Constants.ANSWER_TIMEOUT)
+        .whenComplete(
+            (answer, error) -> {
+              if (error == null) {
+                state.takeIn(answer, sent);
+                onAnswer.accept(answer);
+              } else {
+                // Anything but word of the loss is asked again, until the validity ends.
+                line.takeIn(Calls.cause(error), generation);
+              }
+              askAgain();
+            });
   }
 
-  private void answered(GetHoldResponse answer, Throwable error, BootInstant sent) {
-    if (error == null) {
-      state.takeIn(answer, sent);
-      onAnswer.accept(answer);
-    } else {
-      // Anything but word of the loss is asked again, until the validity ends.
-      Losses.toldBy(Calls.cause(error)).ifPresent(state::lose);
-    }
+  private void askAgain() {
     context.after(
         BETWEEN_QUESTIONS,
         () -> {

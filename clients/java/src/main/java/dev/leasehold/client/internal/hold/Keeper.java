@@ -67,9 +67,9 @@ public final class Keeper {
     this.grant = grant;
     this.stream = stream;
     this.events = events;
-    this.line = new HoldLine(context, grant, stream);
+    this.line = new HoldLine(context, state, grant, stream);
     this.questions = new HoldQuestions(context, state, line, this::answered, this::watch);
-    this.checkpoint = new HoldCheckpoint(context, state, line, grant);
+    this.checkpoint = new HoldCheckpoint(state, line, grant);
     this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
   }
 

@@ -2,20 +2,19 @@ package dev.leasehold.client.internal.hold;
 
 import com.google.protobuf.ByteString;
 import dev.leasehold.client.BootInstant;
-import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.Constants;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldBody;
 import dev.leasehold.client.LeaseholdException;
 import dev.leasehold.client.Loss;
 import dev.leasehold.client.LostException;
-import dev.leasehold.client.Notice;
 import dev.leasehold.client.RefusedException;
 import dev.leasehold.client.ReleaseUnconfirmedException;
 import dev.leasehold.client.internal.connect.Calls;
 import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.v1.CheckpointOutcome;
+import dev.leasehold.v1.ExtendLeaseResponse;
 import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
@@ -24,15 +23,12 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.Consumer;
 
 /** A hold that a stream to the sidecar keeps. */
-public final class StreamHold implements Hold {
+public final class StreamHold extends Kept implements Hold {
   /** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
   private static final Duration KNOWN_TIMEOUT = Duration.ofSeconds(1);
 
-  private final Keeper keeper;
-  private final HoldState state;
   private CompletableFuture<ReleaseResult> released;
 
   /** What the release carries. */
@@ -45,19 +41,8 @@ public final class StreamHold implements Hold {
   private volatile LeaseholdException told;
 
   StreamHold(Keeper keeper) {
-    this.keeper = keeper;
-    this.state = keeper.state();
+    super(keeper);
     keeper.line().leaveAfter(this);
-  }
-
-  @Override
-  public long fencingToken() {
-    return keeper.grant().getFencingToken();
-  }
-
-  @Override
-  public String lockPath() {
-    return keeper.grant().getLockPath();
   }
 
   @Override
@@ -68,31 +53,6 @@ public final class StreamHold implements Hold {
   @Override
   public BootInstant validUntil() {
     return state.validUntil();
-  }
-
-  @Override
-  public Duration remaining() {
-    return state.remaining();
-  }
-
-  @Override
-  public boolean isValid() {
-    return state.isValid();
-  }
-
-  @Override
-  public CompletableFuture<Loss> lost() {
-    return keeper.lost().copy();
-  }
-
-  @Override
-  public CompletableFuture<Notice> revoked() {
-    return keeper.revoked().copy();
-  }
-
-  @Override
-  public Optional<Notice> notice() {
-    return state.notice();
   }
 
   @Override
@@ -111,16 +71,6 @@ public final class StreamHold implements Hold {
   }
 
   @Override
-  public Optional<Checkpoint> checkpoint() {
-    return keeper.checkpoint().newest();
-  }
-
-  @Override
-  public long save(byte[] value) throws InterruptedException {
-    return Calls.await(keeper.checkpoint().save(Ending.checked("value", value)));
-  }
-
-  @Override
   public CompletableFuture<Long> saveAsync(byte[] value) {
     ByteString checked = Ending.checked("value", value);
     return keeper
@@ -131,50 +81,36 @@ public final class StreamHold implements Hold {
 
   @Override
   public GetHoldResponse info() throws InterruptedException {
-    BootInstant sent = keeper.context().clock().earliest();
-    Calls calls = keeper.line().calls();
-    long generation = keeper.line().generation();
-    return heard(
-        calls.getHold(leaseId(), generation, Constants.CALL_TIMEOUT),
-        answer -> state.takeIn(answer, sent));
-  }
-
-  @Override
-  public void reportProgress() throws InterruptedException {
-    BootInstant sent = keeper.context().clock().earliest();
-    Calls calls = keeper.line().calls();
-    heard(
-        calls.reportProgress(leaseId(), keeper.line().generation()),
-        validity -> state.takeIn(validity, Optional.of(sent)));
+    HoldLine line = keeper.line();
+    return Calls.await(
+        line.ask(
+            (generation, sent) ->
+                line.calls()
+                    .getHold(leaseId(), generation, Constants.CALL_TIMEOUT)
+                    .thenApply(
+                        answer -> {
+                          state.takeIn(answer, sent);
+                          return answer;
+                        })));
   }
 
   @Override
   public void extend(Duration maxHold) throws InterruptedException {
-    BootInstant sent = keeper.context().clock().earliest();
-    Calls calls = keeper.line().calls();
-    heard(
-        calls.extend(leaseId(), keeper.line().generation(), maxHold),
-        answer -> {
-          keeper.line().replaceResumeToken(answer.getResumeToken());
-          if (answer.hasMaxHoldEnds()) {
-            state.takeInEnd(answer.getMaxHoldEnds(), Optional.of(sent));
-          }
-          state.takeIn(answer.getValidity(), Optional.of(sent));
-        });
+    HoldLine line = keeper.line();
+    Calls.await(
+        line.ask(
+            (generation, sent) ->
+                line.calls()
+                    .extend(leaseId(), generation, maxHold)
+                    .thenAccept(answer -> extended(answer, sent))));
   }
 
-  private <T> T heard(CompletableFuture<T> call, Consumer<T> takeIn) throws InterruptedException {
-    try {
-      return Calls.await(
-          call.thenApply(
-              answer -> {
-                takeIn.accept(answer);
-                return answer;
-              }));
-    } catch (RefusedException refusal) {
-      Losses.toldBy(refusal).ifPresent(state::lose);
-      throw refusal;
+  private void extended(ExtendLeaseResponse answer, BootInstant sent) {
+    keeper.line().replaceResumeToken(answer.getResumeToken());
+    if (answer.hasMaxHoldEnds()) {
+      state.takeInEnd(answer.getMaxHoldEnds(), Optional.of(sent));
     }
+    state.takeIn(answer.getValidity(), Optional.of(sent));
   }
 
   @Override
@@ -364,13 +300,6 @@ public final class StreamHold implements Hold {
     state.end();
     keeper.stop();
     keeper.line().leave();
-  }
-
-  /**
-   * The current thread runs under the lock from now on, and is interrupted when the hold is lost.
-   */
-  public void interruptOnLoss() {
-    keeper.interrupt().enter();
   }
 
   /** Without the lease id, which is a secret (S20). */

@@ -3,7 +3,6 @@ package dev.leasehold.client.internal.runs;
 import dev.leasehold.client.Constants;
 import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.client.internal.connect.ClientContext;
-import dev.leasehold.client.internal.connect.Connections;
 import dev.leasehold.client.internal.connect.EventStream;
 import dev.leasehold.client.internal.connect.EventStream.Signal;
 import dev.leasehold.client.internal.errors.Needs;
@@ -23,7 +22,7 @@ import java.util.function.Consumer;
  * It outlives the run if the run's outcome was told and the sidecar has taken it. Of a run that was
  * lost it ends: its work may go on, and is followed by another run only if that is asked for.
  */
-final class RunLine implements LifeLine {
+final class RunLine extends LifeLine {
   private final RunCourse course;
   private final EventStream<SubscribeScheduleRequest, SubscribeScheduleResponse> stream;
 
@@ -42,6 +41,7 @@ final class RunLine implements LifeLine {
       RunCourse course,
       EventStream<SubscribeScheduleRequest, SubscribeScheduleResponse> stream,
       boolean brought) {
+    super(stream);
     this.course = course;
     this.stream = stream;
     this.brought = brought;
@@ -135,22 +135,7 @@ final class RunLine implements LifeLine {
   }
 
   @Override
-  public void pause() {
-    stream.pause();
-  }
-
-  @Override
-  public Connections.Place beside() {
-    return stream.beside();
-  }
-
-  @Override
-  public void retireConnection() {
-    stream.retireConnection();
-  }
-
-  @Override
-  public LifeLine resume(Resume resume) {
+  public RunLine resume(Resume resume) {
     SubscribeScheduleRequest request =
         course.subscription().toBuilder()
             .setReconnected(true)
@@ -165,7 +150,7 @@ final class RunLine implements LifeLine {
     synchronized (this) {
       broken = true;
     }
-    stream.cancel();
+    super.cancel();
   }
 
   @Override

@@ -2,11 +2,9 @@ package dev.leasehold.client.internal.runs;
 
 import com.google.protobuf.Timestamp;
 import dev.leasehold.client.BootInstant;
-import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.Completion;
 import dev.leasehold.client.Constants;
 import dev.leasehold.client.Loss;
-import dev.leasehold.client.Notice;
 import dev.leasehold.client.RefusedException;
 import dev.leasehold.client.Run;
 import dev.leasehold.client.internal.clock.Durations;
@@ -14,9 +12,8 @@ import dev.leasehold.client.internal.connect.Calls;
 import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.client.internal.connect.Connection;
 import dev.leasehold.client.internal.errors.Refusals;
-import dev.leasehold.client.internal.hold.Ending;
-import dev.leasehold.client.internal.hold.HoldState;
 import dev.leasehold.client.internal.hold.Keeper;
+import dev.leasehold.client.internal.hold.Kept;
 import dev.leasehold.v1.CompleteRunRequest;
 import dev.leasehold.v1.CompleteRunResponse;
 import dev.leasehold.v1.EndedRun;
@@ -31,17 +28,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /** A run whose hold the stream of a subscription keeps. */
-final class StreamRun implements Run {
+final class StreamRun extends Kept implements Run {
   private final dev.leasehold.v1.Run run;
-  private final Keeper keeper;
-  private final HoldState state;
   private final RunCourse course;
   private CompletableFuture<CompleteRunResponse> completed;
 
   StreamRun(dev.leasehold.v1.Run run, Keeper keeper, RunCourse course) {
+    super(keeper);
     this.run = run;
-    this.keeper = keeper;
-    this.state = keeper.state();
     this.course = course;
     keeper.line().leaveAfter(this);
   }
@@ -138,53 +132,8 @@ final class StreamRun implements Run {
   }
 
   @Override
-  public long fencingToken() {
-    return keeper.grant().getFencingToken();
-  }
-
-  @Override
-  public String lockPath() {
-    return keeper.grant().getLockPath();
-  }
-
-  @Override
-  public boolean isValid() {
-    return state.isValid();
-  }
-
-  @Override
-  public Duration remaining() {
-    return state.remaining();
-  }
-
-  @Override
-  public CompletableFuture<Loss> lost() {
-    return keeper.lost().copy();
-  }
-
-  @Override
-  public CompletableFuture<Notice> revoked() {
-    return keeper.revoked().copy();
-  }
-
-  @Override
-  public Optional<Notice> notice() {
-    return state.notice();
-  }
-
-  @Override
   public boolean shouldFinish() {
     return state.notice().isPresent() || course.isDraining();
-  }
-
-  @Override
-  public Optional<Checkpoint> checkpoint() {
-    return keeper.checkpoint().newest();
-  }
-
-  @Override
-  public long save(byte[] value) throws InterruptedException {
-    return Calls.await(keeper.checkpoint().save(Ending.checked("value", value)));
   }
 
   @Override
@@ -209,11 +158,6 @@ final class StreamRun implements Run {
     // Reads the clock, so that the end of validity counts.
     state.remaining();
     return state.loss().isPresent();
-  }
-
-  /** The current thread runs it from now on, and is interrupted when it is lost. */
-  void interruptOnLoss() {
-    keeper.interrupt().enter();
   }
 
   /** The run was left, by an InterruptedException or not; what the loss has set is taken back. */
