@@ -358,7 +358,8 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
 
   /**
    * Ends all that this client does. A hold that is still open is lost at that moment, and whoever
-   * waits in a call gets a {@link RefusedException}.
+   * waits in a call gets a {@link RefusedException}. Releases and completions that are under way
+   * are waited for, as long as a release may take ({@link ClientBuilder#releaseTimeout}).
    */
   @Override
   void close();

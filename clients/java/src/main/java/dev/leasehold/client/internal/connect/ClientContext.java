@@ -54,11 +54,17 @@ public final class ClientContext implements AutoCloseable {
   private final ExecutorService workers;
   private final Limits limits;
   private final Silence.Watch silence;
-  private final Set<Runnable> holds = new HashSet<>();
 
-  /** What is to be told that the client was closed. */
+  /** What ends with the client. */
+  private final Set<Runnable> ends = new HashSet<>();
+
+  /** What is to be told that there are no connections any more. */
   private final Set<Runnable> waiting = new HashSet<>();
 
+  /** Done when all releases and completions are that were begun. */
+  private CompletableFuture<?> last = CompletableFuture.completedFuture(null);
+
+  private boolean closing;
   private boolean closed;
 
   /** Everything of one client, on the threads of {@code engine}. */
@@ -144,34 +150,39 @@ public final class ClientContext implements AutoCloseable {
   /** Waits for so long; fails when the client is closed meanwhile. */
   public void rest(Duration pause) throws InterruptedException {
     CountDownLatch end = new CountDownLatch(1);
-    Runnable closing = end::countDown;
-    whenClosed(closing);
+    Runnable ended = end::countDown;
+    add(ended);
     try {
       if (end.await(pause.toNanos(), TimeUnit.NANOSECONDS)) {
         throw RefusedException.of(Connection.closed());
       }
     } finally {
-      answered(closing);
+      remove(ended);
     }
   }
 
-  /** Counts a hold in: {@code loss} is run before the connections are closed. */
-  public void add(Runnable loss) {
+  /** Counts in what ends with the client: {@code end} is run before the connections are closed. */
+  public void add(Runnable end) {
     synchronized (this) {
-      if (!closed) {
-        holds.add(loss);
+      if (!closing) {
+        ends.add(end);
         return;
       }
     }
-    loss.run();
+    end.run();
   }
 
-  /** The hold of this {@code loss} is over. */
-  public synchronized void remove(Runnable loss) {
-    holds.remove(loss);
+  /** What this {@code end} is of is over. */
+  public synchronized void remove(Runnable end) {
+    ends.remove(end);
   }
 
-  /** Runs {@code teller} when the client is closed, at once if it is. */
+  /** Counts in a release or a completion: {@link #close} waits for its {@code answer}. */
+  public synchronized void closesAfter(CompletableFuture<?> answer) {
+    last = last.isDone() ? answer : CompletableFuture.allOf(last, answer);
+  }
+
+  /** Runs {@code teller} when the connections are closed, at once if they are. */
   public void whenClosed(Runnable teller) {
     synchronized (this) {
       if (!closed) {
@@ -182,29 +193,34 @@ public final class ClientContext implements AutoCloseable {
     teller.run();
   }
 
-  /** Whether the client was closed. */
-  public synchronized boolean isClosed() {
-    return closed;
-  }
-
   /** Whoever waited has its answer. */
   public synchronized void answered(Runnable teller) {
     waiting.remove(teller);
   }
 
-  /** Ends all holds, and then the connections (S13). Nobody is left waiting. */
+  /**
+   * Ends all holds and waits, and then the connections (S13). Between, what releases and completes
+   * already has as long as a release may take. Nobody is left waiting.
+   */
   @Override
   public void close() {
     List<Runnable> left;
+    CompletableFuture<Boolean> answers;
+    synchronized (this) {
+      closing = true;
+      left = List.copyOf(ends);
+      answers = last.handle((answer, error) -> true);
+    }
+    left.forEach(Runnable::run);
+    answers.completeOnTimeout(false, limits.release().toNanos(), TimeUnit.NANOSECONDS);
+    Calls.awaitUninterruptibly(answers);
+    connections.close();
     List<Runnable> tellers;
     synchronized (this) {
       closed = true;
-      left = List.copyOf(holds);
       tellers = List.copyOf(waiting);
       waiting.clear();
     }
-    left.forEach(Runnable::run);
-    connections.close();
     tellers.forEach(Runnable::run);
   }
 }

@@ -88,11 +88,11 @@ public final class HoldOpening extends CompletableFuture<Hold> {
     HoldEvents events = new HoldEvents(listener, context.workers());
     HoldOpening opening = new HoldOpening(context, request, events, completer, paced);
     Runnable closed = opening::tellClosed;
-    context.whenClosed(closed);
+    context.add(closed);
     opening.ask();
     opening.whenComplete(
         (hold, error) -> {
-          context.answered(closed);
+          context.remove(closed);
           if (opening.isCancelled()) {
             opening.current().cancel();
           }

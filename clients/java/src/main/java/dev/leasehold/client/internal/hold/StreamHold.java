@@ -131,6 +131,7 @@ public final class StreamHold extends Kept implements Hold {
       ending = wanted;
       released = state.loss().isPresent() ? lostBefore() : sendRelease();
       released.whenComplete((result, error) -> keeper.line().leave());
+      keeper.context().closesAfter(released);
     }
     return released;
   }

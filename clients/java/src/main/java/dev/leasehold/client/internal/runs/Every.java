@@ -33,7 +33,9 @@ public final class Every {
         continue;
       }
       pacing.worked();
-      workOn(run, body);
+      try (run) {
+        workOn(run, body);
+      }
     }
   }
 

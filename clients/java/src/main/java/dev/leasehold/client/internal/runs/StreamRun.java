@@ -204,13 +204,21 @@ final class StreamRun extends Kept implements Run {
   @Override
   public void close() {
     leave(false);
-    if (isCompleted()) {
-      return;
+    try {
+      if (!isCompleted() && !isLost()) {
+        finish(Completion.returned(), true);
+      }
+    } finally {
+      giveUp();
     }
-    if (isLost()) {
+  }
+
+  /** Gives its place on the connection back: nobody tells how it ended, or tells it again. */
+  private synchronized void giveUp() {
+    if (completed == null) {
       keeper.line().leave();
     } else {
-      finish(Completion.returned(), true);
+      completed.whenComplete((answer, error) -> keeper.line().leave());
     }
   }
 
@@ -227,13 +235,14 @@ final class StreamRun extends Kept implements Run {
     CompletableFuture<CompleteRunResponse> answer = new CompletableFuture<>();
     Runnable closed = () -> answer.completeExceptionally(RefusedException.of(Connection.closed()));
     context.whenClosed(closed);
+    context.closesAfter(answer);
     answer.whenComplete(
         (told, error) -> {
           context.answered(closed);
           keeper.stop();
-          keeper.line().leave();
           RunLine line = (RunLine) keeper.current();
           if (error == null) {
+            keeper.line().leave();
             line.completed();
           } else {
             line.end();

@@ -107,7 +107,7 @@ public final class StreamRuns implements Runs, Runnable {
   static StreamRuns of(
       ClientContext context, ScheduleSpec spec, Optional<ScheduleListener> listener) {
     StreamRuns runs = new StreamRuns(context, spec.toMessage(), listener);
-    context.whenClosed(runs);
+    context.add(runs);
     return runs;
   }
 
@@ -261,10 +261,6 @@ public final class StreamRuns implements Runs, Runnable {
   private void interrupted(RefusedException why) {
     place = Place.AWAY;
     hangUp();
-    if (context.isClosed()) {
-      // Its streams may end before this is told.
-      throw RefusedException.of(Connection.closed());
-    }
     if (Refusals.knowingSchedules(why) instanceof RefusedException failure
         && !Refusals.isBelowNeeds(failure)
         && (understood == null || !Refusals.mayPass(failure))) {
@@ -346,7 +342,7 @@ public final class StreamRuns implements Runs, Runnable {
       ended = true;
       last = running;
     }
-    context.answered(this);
+    context.remove(this);
     hangUp();
     if (last != null) {
       // No run follows the one that goes on.

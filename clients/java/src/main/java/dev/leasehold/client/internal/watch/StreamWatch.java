@@ -62,7 +62,7 @@ abstract class StreamWatch<Q, A, N> implements Runnable {
 
   /** Begins; once. */
   void open() {
-    context.whenClosed(this);
+    context.add(this);
     ask();
   }
 
@@ -163,7 +163,7 @@ abstract class StreamWatch<Q, A, N> implements Runnable {
       news.add(last);
       open = round;
     }
-    context.answered(this);
+    context.remove(this);
     if (open != null) {
       open.drop();
     }
