@@ -2,7 +2,6 @@ package dev.leasehold.client;
 
 import static dev.leasehold.client.FakeSidecar.PATIENCE_SECONDS;
 
-import dev.leasehold.v1.Grant;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.time.Duration;
@@ -50,25 +49,29 @@ final class Bench implements AutoCloseable {
     return new Bench(builder -> builder.silence(Duration.ofSeconds(1)));
   }
 
+  /** One whose releases are waited for only a moment. */
+  static Bench hasty() {
+    return new Bench(builder -> builder.releaseTimeout(Duration.ofMillis(200)));
+  }
+
   /** A hold and the call that granted it. */
-  record Held(Hold hold, FakeSidecar.HoldCall call) {}
+  record Held(Hold hold, FakeSidecar.Stream call) {}
 
   CompletableFuture<Hold> ask() {
     return client.holdAsync(LeaseSpec.of("f", "s"), events::add);
   }
 
-  Held held(Grant grant) throws Exception {
+  Held held(String granted) throws Exception {
     CompletableFuture<Hold> asked = ask();
-    FakeSidecar.HoldCall call = sidecar.hold();
-    call.tell(Messages.granted(grant));
+    FakeSidecar.Stream call = sidecar.hold();
+    call.tell(granted);
     Hold hold = soon(asked);
     next(HoldEvent.Granted.class);
     return new Held(hold, call);
   }
 
-  /** A hold of 58 s, made at 1,000 s. */
   Held held() throws Exception {
-    return held(Messages.grantHere());
+    return held(FakeSidecar.GRANTED);
   }
 
   /** The next event, which must be of that kind. */

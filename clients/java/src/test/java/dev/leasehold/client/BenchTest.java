@@ -1,9 +1,11 @@
 package dev.leasehold.client;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import dev.leasehold.client.FakeSidecar.HoldCall;
+import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -11,11 +13,16 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 
 /** Tests of a client whose sidecar is a fake. */
 @Timeout(60)
 abstract class BenchTest {
+  static final LeaseSpec SPEC = LeaseSpec.of("f");
+
   final Bench bench = new Bench();
+  final FakeSidecar sidecar = bench.sidecar;
+  final LeaseholdClient client = bench.client;
   final ExecutorService threads = Executors.newCachedThreadPool();
 
   @AfterEach
@@ -36,14 +43,22 @@ abstract class BenchTest {
     return assertInstanceOf(kind, failure(future));
   }
 
+  static void assertRefused(Reason reason, Executable call) {
+    assertEquals(Optional.of(reason), assertThrows(RefusedException.class, call).reason());
+  }
+
+  final void assertAsked(String... calls) {
+    assertEquals(List.of(calls), sidecar.asked());
+  }
+
   final CompletableFuture<Hold> ask(LeaseSpec spec) {
-    return bench.client.holdAsync(spec, event -> {});
+    return client.holdAsync(spec, event -> {});
   }
 
   /** Grants the next hold that is asked for. */
-  final HoldCall grant() throws InterruptedException {
-    HoldCall call = bench.sidecar.hold();
-    call.tell(Messages.granted(Messages.grantHere()));
+  final FakeSidecar.Stream grant() throws InterruptedException {
+    FakeSidecar.Stream call = sidecar.hold();
+    call.tell(FakeSidecar.GRANTED);
     return call;
   }
 }

@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.internal.connect.Endpoint;
-import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.ListLocksResponse;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientCall;
@@ -107,21 +105,18 @@ class ClientOptionsTest extends BenchTest {
 
   @Test
   void aSidecarThatWasAwayIsFoundAtOnceAndAWaitCoversOneThatStartsLater() throws Exception {
-    bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
-    bench.sidecar.acquire =
-        request -> AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
-    bench.sidecar.kill();
+    sidecar.kill();
     for (int failed = 0; failed < 5; failed++) {
-      assertThrows(UnreachableException.class, bench.client::listLocks);
+      assertThrows(UnreachableException.class, client::listLocks);
     }
-    bench.sidecar.start();
-    assertTrue(bench.client.listLocks().isEmpty());
-    bench.sidecar.kill();
-    LeaseSpec waits = LeaseSpec.of("f").waitUpTo(Duration.ofHours(1));
+    sidecar.start();
+    assertTrue(client.listLocks().isEmpty());
+    sidecar.kill();
+    LeaseSpec waits = SPEC.waitUpTo(Duration.ofHours(1));
     List<CompletableFuture<Hold>> asked = List.of(ask(waits), ask(waits.waitWithoutEnd()));
-    Future<Grant> unary = threads.submit(() -> bench.client.acquire(waits));
-    assertThrows(RefusedException.class, bench.client::listLocks);
-    bench.sidecar.start();
+    Future<Grant> unary = threads.submit(() -> client.acquire(waits));
+    assertThrows(RefusedException.class, client::listLocks);
+    sidecar.start();
     grant();
     grant();
     for (CompletableFuture<Hold> hold : asked) {
@@ -133,8 +128,13 @@ class ClientOptionsTest extends BenchTest {
   @Test
   void s13AReleaseIsWaitedForAsLongAsAskedAndDoesNotGoBeforeWhatTheBodyThrew() throws Exception {
     CountDownLatch never = new CountDownLatch(1);
-    try (Bench hasty = new Bench(one -> one.releaseTimeout(Duration.ofMillis(200)))) {
-      hasty.sidecar.onRelease = () -> Bench.await(never);
+    try (Bench hasty = Bench.hasty()) {
+      hasty.sidecar.on(
+          "release",
+          request -> {
+            Bench.await(never);
+            return "";
+          });
       Hold held = hasty.held().hold();
       IOException boom = new IOException("boom");
       Executable block =
@@ -164,7 +164,6 @@ class ClientOptionsTest extends BenchTest {
                   return "token";
                 });
     try (Bench holder = new Bench(options)) {
-      holder.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
       holder.client.listLocks();
       assertEquals(2, asked.get(), "once to see that it can be sent");
       RefusedException error = assertThrows(RefusedException.class, holder.client::listLocks);

@@ -1,19 +1,15 @@
 package dev.leasehold.client;
 
 import static dev.leasehold.client.Bench.eventually;
-import static dev.leasehold.client.Bench.soon;
-import static dev.leasehold.client.ManualClock.OURS;
-import static dev.leasehold.client.Messages.validity;
+import static dev.leasehold.client.FakeSidecar.GONE;
+import static dev.leasehold.client.FakeSidecar.GRANTED;
+import static dev.leasehold.client.FakeSidecar.RUN;
+import static dev.leasehold.client.FakeSidecar.TOO_OLD;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.Bench.Held;
-import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.HoldLeaseResponse;
-import dev.leasehold.v1.ListLocksResponse;
-import dev.leasehold.v1.LossReason;
-import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.ReleaseOutcome;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -22,72 +18,72 @@ import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
-/** Short calls, while a connection has as many lasting ones as it carries. */
-@Timeout(60)
-class ConnectionsTest {
+/** Which connection a call goes over. */
+class ConnectionsTest extends BenchTest {
   @Test
   void s13AReleaseDoesNotStandInLineBehindHolds() throws Exception {
-    try (Bench bench = new Bench(2)) {
-      Held first = bench.held();
-      Held second = bench.held();
-      CompletableFuture<Hold> third = bench.ask();
-      bench.sidecar.report = request -> validity(OURS, 1_060, 60);
-      CompletableFuture<Void> shortCalls =
-          CompletableFuture.runAsync(() -> reportProgress(first.hold()));
-      soon(shortCalls);
+    try (Bench full = new Bench(2)) {
+      Held first = full.held();
+      Held second = full.held();
+      CompletableFuture<Hold> third = full.ask();
+      full.sidecar.on("report_progress", "until: 60000, for: 60000");
+      soon(
+          threads.submit(
+              () -> {
+                first.hold().reportProgress();
+                return null;
+              }));
       assertEquals(
           ReleaseOutcome.RELEASE_OUTCOME_RELEASED, soon(first.hold().releaseAsync()).getOutcome());
-      bench.sidecar.hold().tell(Messages.granted(Messages.grantHere()));
+      full.sidecar.hold().tell(GRANTED);
       assertTrue(soon(third).isValid());
       assertTrue(second.hold().isValid());
     }
   }
 
-  private static void reportProgress(Hold hold) {
-    try {
-      hold.reportProgress();
-    } catch (InterruptedException interrupted) {
-      throw new AssertionError(interrupted);
-    }
-  }
-
   @Test
   void s13AReleaseDoesNotStandInLineBehindWaits() throws Exception {
-    ExecutorService threads = Executors.newCachedThreadPool();
     CountDownLatch waiting = new CountDownLatch(2);
     CountDownLatch over = new CountDownLatch(1);
-    try (Bench bench = new Bench(1)) {
-      bench.sidecar.acquire =
+    try (Bench full = new Bench(1)) {
+      full.sidecar.on(
+          "acquire_lease",
           request -> {
             waiting.countDown();
             Bench.await(over);
-            return AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
-          };
-      Callable<Grant> acquire = () -> bench.client.acquire(LeaseSpec.of("f").waitWithoutEnd());
+            return GRANTED;
+          });
+      Callable<Grant> acquire = () -> full.client.acquire(SPEC.waitWithoutEnd());
       Future<Grant> acquired = threads.submit(acquire);
       threads.submit(acquire);
       Bench.await(waiting);
-      bench.sidecar.list = request -> ListLocksResponse.getDefaultInstance();
       Future<ReleaseOutcome> released =
           threads.submit(
               () -> {
-                bench.client.listLocks();
-                return bench.client.release("lease-1").getOutcome();
+                full.client.listLocks();
+                return full.client.release("lease-1").getOutcome();
               });
       assertEquals(ReleaseOutcome.RELEASE_OUTCOME_RELEASED, soon(released));
       over.countDown();
       assertEquals("lease-1", soon(acquired).leaseId());
-    } finally {
-      threads.shutdownNow();
     }
+  }
+
+  /** The sidecar in the place of the bench's, which was too old for a hold (S37), and that hold. */
+  private record Elsewhere(FakeSidecar newer, Hold hold) {}
+
+  private Elsewhere elsewhere() throws Exception {
+    FakeSidecar newer = sidecar.replacement();
+    CompletableFuture<Hold> asked = ask(SPEC.waitUpTo(Duration.ofMinutes(1)));
+    sidecar.hold().fail(TOO_OLD);
+    newer.hold().tell(GRANTED);
+    return new Elsewhere(newer, soon(asked));
   }
 
   /** What becomes of a hold whose sidecar takes no more streams. */
@@ -104,14 +100,12 @@ class ConnectionsTest {
   @EnumSource
   void s37AHoldKeepsItsPlaceUntilItsEndIsKnown(End end) throws Exception {
     List<Held> kept = new ArrayList<>();
-    try (Bench bench = new Bench();
-        FakeSidecar newer = ended(bench, kept, end)) {
-      FakeSidecar older = bench.sidecar;
+    try (FakeSidecar newer = ended(kept, end)) {
       eventually(
           "the older one's connection is closed",
           () -> {
             System.gc();
-            return older.connections() == 0;
+            return sidecar.connections() == 0;
           });
       for (Held held : kept) {
         assertEquals(end == End.RESUMED_ELSEWHERE, held.hold().isValid());
@@ -119,71 +113,122 @@ class ConnectionsTest {
           held.hold().close();
         }
       }
-      List<String> release = List.of("release lease-1 of generation 1");
+      List<String> release = List.of("release 1");
       boolean isTold = Set.of(End.LOST, End.RELEASED, End.RELEASED_IN_VAIN).contains(end);
-      assertEquals(isTold ? release : List.of(), older.asked());
+      assertEquals(isTold ? release : List.of(), sidecar.asked());
       assertEquals(end == End.RESUMED_ELSEWHERE ? release : List.of(), newer.asked());
     }
   }
 
-  /**
-   * The sidecar in the place of the bench's, which was too old for a second hold (S37). The first
-   * one is {@code kept}, unless it is dropped.
-   */
-  private static FakeSidecar ended(Bench bench, List<Held> kept, End end) throws Exception {
+  /** Ends a hold, which is {@code kept}, unless it is dropped. */
+  private FakeSidecar ended(List<Held> kept, End end) throws Exception {
     Held held = bench.held();
-    FakeSidecar newer = bench.sidecar.replacement();
-    LeaseSpec patient = LeaseSpec.of("f").waitUpTo(Duration.ofMinutes(1));
-    CompletableFuture<Hold> second = bench.client.holdAsync(patient, event -> {});
-    bench.sidecar.hold().fail(Messages.tooOld());
-    newer.hold().tell(Messages.granted(Messages.grantHere()));
-    assertTrue(soon(second).isValid());
-    end(bench, held, newer, end);
+    FakeSidecar newer = elsewhere().newer;
+    switch (end) {
+      case LOST -> {
+        held.call().tell("lost: {reason: TAKEN}");
+        held.call().awaitEnd();
+        assertThrows(LostException.class, held.hold()::close);
+      }
+      case RELEASED -> held.hold().close();
+      case RELEASED_IN_VAIN -> {
+        sidecar.on("release", GONE);
+        assertThrows(RefusedException.class, held.hold()::close);
+      }
+      case DROPPED_WHEN_LOST -> {
+        held.call().tell("lost: {reason: TAKEN}");
+        soon(held.hold().lost());
+      }
+      case RESUMED_ELSEWHERE, DROPPED_WHEN_RESUMED -> {
+        held.call().fail(GONE);
+        newer.hold().tell(GRANTED);
+        bench.next(HoldEvent.Interrupted.class);
+        bench.next(HoldEvent.Resumed.class);
+      }
+    }
     if (!end.name().startsWith("DROPPED")) {
       kept.add(held);
     }
     return newer;
   }
 
-  private static void end(Bench bench, Held held, FakeSidecar newer, End end) throws Exception {
-    Lost taken = Lost.newBuilder().setReason(LossReason.LOSS_REASON_TAKEN).build();
-    HoldLeaseResponse lost = HoldLeaseResponse.newBuilder().setLost(taken).build();
-    switch (end) {
-      case LOST -> {
-        held.call().tell(lost);
-        held.call().awaitEnd();
-        assertThrows(LostException.class, held.hold()::close);
+  private record Running(Runs runs, Run run, FakeSidecar.Stream call) {}
+
+  private Running running() throws Exception {
+    Runs runs = client.runs(ScheduleSpec.of("f").cron("@daily"));
+    Future<Run> asked = threads.submit(runs::next);
+    FakeSidecar.Stream call = sidecar.subscription();
+    call.tell(RUN);
+    return new Running(runs, soon(asked), call);
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void s37WhatCameFromASidecarThatRefusesAnotherHoldStaysThere(boolean called) throws Exception {
+    sidecar.on("report_progress", "until: 58000, for: 58000");
+    Running running = running();
+    Hold kept = bench.held().hold();
+    if (called) {
+      client.acquire(SPEC);
+    }
+    Elsewhere elsewhere = elsewhere();
+    try (FakeSidecar newer = elsewhere.newer) {
+      kept.reportProgress();
+      kept.save("x");
+      kept.release();
+      elsewhere.hold.release();
+      running.run.complete(Completion.succeeded());
+      List<String> wanted =
+          new ArrayList<>(
+              List.of(
+                  "report_progress 1",
+                  "save_checkpoint 1 x",
+                  "release 1",
+                  "complete_run 1 SUCCEEDED"));
+      if (called) {
+        client.release("lease-1");
+        wanted.add("release 0");
       }
-      case RELEASED -> held.hold().close();
-      case RELEASED_IN_VAIN -> {
-        bench.sidecar.onRelease =
-            () -> {
-              throw Messages.unavailable();
-            };
-        assertThrows(RefusedException.class, held.hold()::close);
+      assertEquals(wanted, sidecar.asked());
+      assertEquals(List.of("release 1"), newer.asked());
+      running.runs.close();
+      int left = called ? 1 : 0;
+      eventually("what is not needed is closed", () -> sidecar.connections() == left);
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void s37ALostRunKeepsItsPlaceUntilItIsCompletedOrClosed(boolean completed) throws Exception {
+    Running lost = running();
+    try (FakeSidecar newer = elsewhere().newer) {
+      lost.call.tell("lost: {reason: NO_PROGRESS}");
+      soon(lost.run.lost());
+      lost.call.awaitEnd();
+      if (completed) {
+        // One that fails may be repeated.
+        sidecar.on("complete_run", "code: INVALID_ARGUMENT, reason: INVALID_FIELD");
+        assertRefused(Reason.INVALID_FIELD, () -> lost.run.complete(Completion.returned()));
+        sidecar.on("complete_run", "result: RECORDED");
+        client.listLocks();
+        lost.run.complete(Completion.succeeded());
       }
-      case DROPPED_WHEN_LOST -> {
-        held.call().tell(lost);
-        soon(held.hold().lost());
-      }
-      case RESUMED_ELSEWHERE, DROPPED_WHEN_RESUMED -> {
-        held.call().fail(Messages.unavailable());
-        newer.hold().tell(Messages.granted(Messages.grantHere()));
-        bench.next(HoldEvent.Interrupted.class);
-        bench.next(HoldEvent.Resumed.class);
-      }
+      lost.run.close();
+      assertEquals(
+          completed ? List.of("complete_run 1 RETURNED", "complete_run 1 SUCCEEDED") : List.of(),
+          sidecar.asked());
+      assertEquals(List.of(), newer.asked());
+      eventually("what is not needed is closed", () -> sidecar.connections() == 0);
     }
   }
 
   @Test
   void aClosedClientHasNoConnectionLeft() throws Exception {
-    try (Bench bench = new Bench()) {
-      bench.held().hold().close();
-      assertEquals(1, bench.sidecar.connections());
-      bench.client.release("lease-2");
-      assertEquals(2, bench.sidecar.connections());
-      bench.client.close();
-      eventually("both are closed", () -> bench.sidecar.connections() == 0);
-    }
+    bench.held().hold().close();
+    assertEquals(1, sidecar.connections());
+    client.release("lease-2");
+    assertEquals(2, sidecar.connections());
+    client.close();
+    eventually("both are closed", () -> sidecar.connections() == 0);
   }
 }

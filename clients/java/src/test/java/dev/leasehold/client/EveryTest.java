@@ -1,17 +1,17 @@
 package dev.leasehold.client;
 
+import static dev.leasehold.client.FakeSidecar.GONE;
+import static dev.leasehold.client.FakeSidecar.RUN;
+import static dev.leasehold.client.FakeSidecar.STANDBY;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.client.FakeSchedules.Subscription;
 import dev.leasehold.client.internal.connect.Pacing;
 import dev.leasehold.client.internal.runs.Every;
 import dev.leasehold.client.internal.runs.StreamRuns;
-import dev.leasehold.v1.CompletionResult;
-import dev.leasehold.v1.LossReason;
-import dev.leasehold.v1.Lost;
+import dev.leasehold.v1.SubscribeScheduleRequest;
 import io.grpc.Status;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -30,14 +30,12 @@ class EveryTest extends BenchTest {
   private static final ScheduleSpec NIGHTLY = ScheduleSpec.of("nightly").cron("@daily");
 
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
-  private final CompletableFuture<Thread> worker = new CompletableFuture<>();
-  private final CountDownLatch inside = new CountDownLatch(1);
+  private final CompletableFuture<Thread> inside = new CompletableFuture<>();
 
   /** Runs it without real pauses. */
   private Future<?> every(Bench bench, RunBody body) {
     return threads.submit(
         () -> {
-          worker.complete(Thread.currentThread());
           try (StreamRuns runs = (StreamRuns) bench.client.runs(NIGHTLY)) {
             new Every(runs, new Pacing(pauses::add, () -> 0.5)).run(body);
           }
@@ -45,28 +43,20 @@ class EveryTest extends BenchTest {
         });
   }
 
-  private Subscription granting() throws InterruptedException {
-    return granting(bench);
-  }
-
-  private static Subscription granting(Bench bench) throws InterruptedException {
-    Subscription call = bench.sidecar.subscription();
-    call.standBy();
-    call.run(FakeSchedules.run());
+  private static FakeSidecar.Stream granting(Bench bench) throws InterruptedException {
+    FakeSidecar.Stream call = bench.sidecar.subscription();
+    call.tell(STANDBY);
+    call.tell(RUN);
     return call;
   }
 
-  private void awaitCompletion(String... outcomes) throws InterruptedException {
-    List<String> expected =
-        List.of(outcomes).stream().map(outcome -> "run-1 of generation 1: " + outcome).toList();
-    Bench.eventually(
-        expected + ", but " + bench.sidecar.asked(),
-        () -> bench.sidecar.asked().size() >= expected.size());
-    assertEquals(expected, bench.sidecar.asked());
+  private void awaitCompletions(List<String> outcomes) throws InterruptedException {
+    Bench.eventually("" + outcomes, () -> sidecar.asked().size() >= outcomes.size());
+    assertEquals(outcomes.stream().map("complete_run 1 "::concat).toList(), sidecar.asked());
   }
 
   private void sleep() throws InterruptedException {
-    inside.countDown();
+    inside.complete(Thread.currentThread());
     new CountDownLatch(1).await();
   }
 
@@ -82,24 +72,25 @@ class EveryTest extends BenchTest {
             run -> {
               run.complete(Completion.returned());
               throw new IllegalStateException("after that");
-            });
+            },
+            // T8: work that was done though the run was lost is told.
+            run -> bench.clock.advance(58));
     List<RunBody> left = Collections.synchronizedList(new ArrayList<>(bodies));
     every(bench, run -> left.remove(0).run(run));
-    Subscription call = granting();
+    FakeSidecar.Stream call = granting(bench);
     List<String> outcomes =
         List.of(
-            "SUCCEEDED ",
+            "SUCCEEDED",
             "FAILED java.io.IOException: no disk",
             "FAILED_FINAL no such table",
-            "RETURNED ");
+            "RETURNED",
+            "SUCCEEDED");
     for (int ended = 1; ended <= outcomes.size(); ended++) {
-      awaitCompletion(outcomes.subList(0, ended).toArray(String[]::new));
-      if (ended < outcomes.size()) {
-        call.record();
-        call.run(FakeSchedules.run());
-      }
+      assertTrue(call.isOpen());
+      awaitCompletions(outcomes.subList(0, ended));
+      call.tell("recorded: {}");
+      call.tell(RUN);
     }
-    assertTrue(call.isOpen());
   }
 
   @Test
@@ -111,50 +102,38 @@ class EveryTest extends BenchTest {
             run -> {
               throw boom;
             });
-    granting();
+    granting(bench);
     assertSame(boom, failure(done));
-    awaitCompletion("FAILED java.lang.AssertionError: boom");
+    awaitCompletions(List.of("FAILED java.lang.AssertionError: boom"));
   }
 
   @Test
   void s4ALossInterruptsTheBodyAndTheNextOccurrenceFollows() throws Exception {
-    CompletableFuture<Run> second = new CompletableFuture<>();
+    String stopped = "FAILED_FINAL stopped at its deadline";
     every(
         bench,
         run -> {
-          if (inside.getCount() > 0) {
+          if (!inside.isDone()) {
             sleep();
           }
-          second.complete(run);
         });
-    Subscription call = granting();
-    inside.await();
-    Lost lost = Lost.newBuilder().setReason(LossReason.LOSS_REASON_MAX_HOLD_REACHED).build();
-    call.tell(event -> event.setLost(lost));
+    FakeSidecar.Stream call = granting(bench);
+    soon(inside);
+    call.tell("lost: {reason: MAX_HOLD_REACHED}");
     // Said nevertheless: until then, or on a new stream, its sidecar grants nothing here (T24).
-    awaitCompletion("FAILED_FINAL stopped at its deadline");
-    call = granting();
-    assertTrue(call.request.getReconnected());
-    assertEquals(65_536, soon(second).fencingToken());
-    awaitCompletion("FAILED_FINAL stopped at its deadline", "SUCCEEDED ");
-  }
-
-  @Test
-  void t8WorkThatWasDoneThoughTheRunWasLostIsTold() throws Exception {
-    bench.sidecar.complete = request -> CompletionResult.COMPLETION_RESULT_RECORDED_LATE;
-    every(bench, run -> bench.clock.advance(58));
-    granting();
-    awaitCompletion("SUCCEEDED ");
+    awaitCompletions(List.of(stopped));
+    call = granting(bench);
+    assertTrue(((SubscribeScheduleRequest) call.request).getReconnected());
+    awaitCompletions(List.of(stopped, "SUCCEEDED"));
   }
 
   @Test
   void t11WhoIsToldToStopReturnsTheRun() throws Exception {
     Future<?> done = every(bench, run -> sleep());
-    Subscription call = granting();
-    inside.await();
-    soon(worker).interrupt();
+    FakeSidecar.Stream call = granting(bench);
+    soon(inside).interrupt();
     assertInstanceOf(InterruptedException.class, failure(done));
-    awaitCompletion("RETURNED ");
+    awaitCompletions(List.of("RETURNED"));
     call.awaitEnd();
   }
 
@@ -167,25 +146,20 @@ class EveryTest extends BenchTest {
               Thread.currentThread().interrupt();
               throw new UncheckedIOException(new IOException("interrupted"));
             });
-    granting();
-    Throwable told = failure(done);
-    assertInstanceOf(InterruptedException.class, told);
+    granting(bench);
+    Throwable told = failure(InterruptedException.class, done);
     assertInstanceOf(UncheckedIOException.class, told.getCause());
-    awaitCompletion("RETURNED ");
+    awaitCompletions(List.of("RETURNED"));
   }
 
   @Test
   void whoIsToldToStopWaitsForTheAnswerOnlyAsLongAsForARelease() throws Exception {
-    try (Bench hasty = new Bench(builder -> builder.releaseTimeout(Duration.ofMillis(200)))) {
-      hasty.sidecar.complete =
-          request -> {
-            throw Messages.unavailable();
-          };
+    try (Bench hasty = Bench.hasty()) {
+      hasty.sidecar.on("complete_run", GONE);
       Future<?> done = every(hasty, run -> sleep());
       granting(hasty);
-      inside.await();
-      soon(worker).interrupt();
-      assertInstanceOf(InterruptedException.class, failure(done));
+      soon(inside).interrupt();
+      failure(InterruptedException.class, done);
     }
   }
 
@@ -193,32 +167,26 @@ class EveryTest extends BenchTest {
   void aSidecarThatIsNotThereYetIsAskedAgainWithGrowingPauses() throws Exception {
     every(bench, run -> {});
     for (int time = 0; time < 3; time++) {
-      bench.sidecar.subscription().fail(Messages.unavailable());
+      sidecar.subscription().fail(GONE);
     }
-    granting();
-    awaitCompletion("SUCCEEDED ");
-    assertEquals(
-        List.of(Duration.ofMillis(550), Duration.ofMillis(1_050), Duration.ofMillis(2_050)),
-        pauses);
+    granting(bench);
+    awaitCompletions(List.of("SUCCEEDED"));
+    assertEquals(List.of(550L, 1_050L, 2_050L), pauses.stream().map(Duration::toMillis).toList());
   }
 
   @Test
-  void aRefusalThatDoesNotPassEndsIt() throws Exception {
+  void aRefusalThatDoesNotPassOrAClosedClientEndsIt() throws Exception {
     Future<?> done = every(bench, run -> {});
-    bench.sidecar.subscription().fail(Status.UNIMPLEMENTED.asRuntimeException());
+    sidecar.subscription().fail("code: UNIMPLEMENTED");
     assertEquals(Optional.of(Reason.UNSUPPORTED), failure(RefusedException.class, done).reason());
-  }
-
-  @Test
-  void aClientThatIsClosedEndsIt() throws Exception {
-    Future<?> done =
+    done =
         threads.submit(
             () -> {
-              bench.client.every(NIGHTLY, run -> {});
+              client.every(NIGHTLY, run -> {});
               return null;
             });
-    bench.sidecar.subscription();
-    bench.client.close();
+    sidecar.subscription();
+    client.close();
     assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, done).code());
   }
 }

@@ -1,41 +1,15 @@
 package dev.leasehold.client;
 
-import com.google.protobuf.ByteString;
 import com.google.protobuf.Message;
 import dev.leasehold.client.internal.connect.ClientContext;
-import dev.leasehold.v1.AcquireLeaseRequest;
-import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.CompleteRunRequest;
-import dev.leasehold.v1.CompleteRunResponse;
-import dev.leasehold.v1.CompletionResult;
-import dev.leasehold.v1.GetHoldRequest;
-import dev.leasehold.v1.GetHoldResponse;
-import dev.leasehold.v1.HoldLeaseRequest;
-import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseServiceGrpc;
-import dev.leasehold.v1.ListLocksRequest;
-import dev.leasehold.v1.ListLocksResponse;
-import dev.leasehold.v1.ReleaseLeaseRequest;
-import dev.leasehold.v1.ReleaseLeaseResponse;
-import dev.leasehold.v1.ReleaseOutcome;
-import dev.leasehold.v1.ReleaseResult;
-import dev.leasehold.v1.ReportProgressRequest;
-import dev.leasehold.v1.ReportProgressResponse;
-import dev.leasehold.v1.SaveCheckpointRequest;
-import dev.leasehold.v1.SaveCheckpointResponse;
 import dev.leasehold.v1.ScheduleServiceGrpc;
-import dev.leasehold.v1.SubscribeScheduleRequest;
-import dev.leasehold.v1.Validity;
-import dev.leasehold.v1.WatchLockResponse;
-import dev.leasehold.v1.WatchLocksRequest;
-import dev.leasehold.v1.WatchLocksResponse;
 import io.grpc.Attributes;
 import io.grpc.MethodDescriptor;
 import io.grpc.Server;
 import io.grpc.ServerServiceDefinition;
 import io.grpc.ServerTransportFilter;
 import io.grpc.ServiceDescriptor;
-import io.grpc.StatusRuntimeException;
 import io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.ServerCalls;
@@ -50,49 +24,57 @@ import java.net.UnixDomainSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BiFunction;
 import java.util.function.Function;
 
-/** A sidecar in process, on a Unix socket of its own, that does what a test says. */
+/** A sidecar on a Unix socket of its own, that does what a test says, in the words of vectors. */
 final class FakeSidecar implements AutoCloseable {
   /** How long a test waits for what must come. */
   static final long PATIENCE_SECONDS = 60;
 
-  /** A HoldLease call that the test answers. */
-  static final class HoldCall extends StreamCall<HoldLeaseRequest, HoldLeaseResponse> {
-    HoldCall(Message request, StreamObserver<Message> events) {
-      super((HoldLeaseRequest) request, events);
-    }
-  }
+  /** For 58 s. */
+  static final String GRANTED = "granted: {until: 58000, for: 58000}";
+
+  static final String RUN = "run: {until: 58000, for: 58000, attempt: 2}";
+  static final String STANDBY = "standby: {understood: {time_zone: 'Europe/Copenhagen'}}";
+  static final String TAKEN = "outcome: ALREADY_LOST, loss: TAKEN";
+  static final String GONE = "code: UNAVAILABLE";
+
+  /** For a request (S37). */
+  static final String TOO_OLD =
+      "code: UNIMPLEMENTED, reason: UNSUPPORTED, message: '2 and 1', needs: 2, revision: 1";
 
   /** A streaming call that the test answers. */
-  static class StreamCall<Q, A extends Message> {
-    final Q request;
-    private final ServerCallStreamObserver<Message> events;
+  final class Stream {
+    final Message request;
+    private final Message events;
+    private final ServerCallStreamObserver<Message> client;
     private final CountDownLatch ended = new CountDownLatch(1);
 
-    StreamCall(Q request, StreamObserver<Message> events) {
+    Stream(Message request, Message events, StreamObserver<Message> client) {
       this.request = request;
-      this.events = (ServerCallStreamObserver<Message>) events;
-      this.events.setOnCancelHandler(ended::countDown);
+      this.events = events;
+      this.client = (ServerCallStreamObserver<Message>) client;
+      this.client.setOnCancelHandler(ended::countDown);
     }
 
-    void tell(A event) {
-      events.onNext(event);
+    void tell(String event) {
+      client.onNext(said.message(events.newBuilderForType(), Said.json(event)));
     }
 
-    void fail(StatusRuntimeException status) {
-      events.onError(status);
+    void fail(String status) {
+      client.onError(Said.error(Said.json(status)));
     }
 
     void complete() {
-      events.onCompleted();
+      client.onCompleted();
     }
 
     /** Waits until the client has ended the stream. */
@@ -105,41 +87,18 @@ final class FakeSidecar implements AutoCloseable {
     }
   }
 
-  /** What unary calls are answered with; null where the test expects none. */
-  volatile Function<ReportProgressRequest, Validity> report;
-
-  volatile Function<GetHoldRequest, GetHoldResponse> holdInfo;
-  volatile Function<SaveCheckpointRequest, SaveCheckpointResponse> save;
-  volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire;
-  volatile Function<ListLocksRequest, ListLocksResponse> list;
-  volatile Function<CompleteRunRequest, CompletionResult> complete =
-      request -> CompletionResult.COMPLETION_RESULT_RECORDED;
-  volatile ReleaseResult released =
-      ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
-  volatile Runnable onRelease = () -> {};
-
-  /** All others: with a builder of the answer. */
-  volatile BiFunction<Message, Message.Builder, Message> other =
-      (request, answer) -> answer.build();
-
-  /** What each WatchLock call is sent at once. */
-  volatile List<WatchLockResponse> records = List.of();
-
-  private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
-  private final BlockingQueue<FakeSchedules.Subscription> subscriptions =
-      new LinkedBlockingQueue<>();
-  private final BlockingQueue<StreamCall<WatchLocksRequest, WatchLocksResponse>> watches =
-      new LinkedBlockingQueue<>();
-  private final List<String> asked = new CopyOnWriteArrayList<>();
-  private final AtomicInteger connections = new AtomicInteger();
-  private final Path folder;
-  private final int callsPerConnection;
-
   /** Of all tests: it must outlive the last answer. */
   private static final EventLoopGroup LOOPS =
       new MultiThreadIoEventLoopGroup(
           2, ClientContext.daemons("fake-sidecar"), NioIoHandler.newFactory());
 
+  private final Said said = new Said("ours");
+  private final Map<String, Function<Message, String>> answers = new ConcurrentHashMap<>();
+  private final Map<String, BlockingQueue<Stream>> streams = new ConcurrentHashMap<>();
+  private final List<String> asked = new CopyOnWriteArrayList<>();
+  private final AtomicInteger connections = new AtomicInteger();
+  private final Path folder;
+  private final int callsPerConnection;
   private Server server;
 
   /** {@code callsPerConnection} is how many calls it takes at once on one connection. */
@@ -150,6 +109,9 @@ final class FakeSidecar implements AutoCloseable {
   private FakeSidecar(int callsPerConnection, Path folder) throws IOException {
     this.callsPerConnection = callsPerConnection;
     this.folder = folder;
+    on("release", "outcome: RELEASED");
+    on("complete_run", "result: RECORDED");
+    on("acquire_lease", GRANTED);
     start();
   }
 
@@ -196,73 +158,62 @@ final class FakeSidecar implements AutoCloseable {
           method,
           method.getType() == MethodDescriptor.MethodType.UNARY
               ? ServerCalls.asyncUnaryCall(
-                  (request, observer) -> answer(request, answer.newBuilderForType(), observer))
-              : ServerCalls.asyncServerStreamingCall(this::opened));
+                  (request, client) -> answer(request, answer.newBuilderForType(), client))
+              : ServerCalls.asyncServerStreamingCall(
+                  (request, client) ->
+                      calls(Said.name(request)).add(new Stream(request, answer, client))));
     }
     return service.build();
   }
 
-  private void opened(Message request, StreamObserver<Message> events) {
-    if (request instanceof HoldLeaseRequest) {
-      holds.add(new HoldCall(request, events));
-    } else if (request instanceof SubscribeScheduleRequest subscribe) {
-      subscriptions.add(new FakeSchedules.Subscription(subscribe, events));
-    } else if (request instanceof WatchLocksRequest watch) {
-      watches.add(new StreamCall<>(watch, events));
+  private void answer(Message request, Message.Builder answer, StreamObserver<Message> client) {
+    if (request.getDescriptorForType().findFieldByName("generation") != null) {
+      asked.add(said.sent(request));
+    }
+    String words = answers.getOrDefault(Said.name(request), any -> "").apply(request);
+    if (words.startsWith("code:")) {
+      client.onError(Said.error(Said.json(words)));
     } else {
-      records.forEach(events::onNext);
+      client.onNext(said.message(answer, Said.json(words)));
+      client.onCompleted();
     }
   }
 
-  private void answer(Message request, Message.Builder answer, StreamObserver<Message> observer) {
-    try {
-      observer.onNext(answer(request, answer));
-      observer.onCompleted();
-    } catch (StatusRuntimeException error) {
-      observer.onError(error);
-    }
+  /** Answers all unary calls of this name from now on, or refuses them with a {@code code}. */
+  void on(String name, Function<Message, String> answer) {
+    answers.put(name, answer);
   }
 
-  private Message answer(Message request, Message.Builder answer) {
-    if (request instanceof ReleaseLeaseRequest release) {
-      String as = release.getOutcomeValue() == 0 ? "" : " as " + release.getOutcome();
-      String with = with(release.hasCheckpoint(), release.getCheckpoint());
-      note("release " + release.getLeaseId(), release.getGeneration(), as + with);
-      onRelease.run();
-      return ReleaseLeaseResponse.newBuilder().setResult(released).build();
-    }
-    if (request instanceof CompleteRunRequest run) {
-      String outcome = run.getOutcome().name().substring("RUN_OUTCOME_".length());
-      String with = with(run.hasCheckpoint(), run.getCheckpoint());
-      note(run.getRunId(), run.getGeneration(), ": " + outcome + " " + run.getDetail() + with);
-      return CompleteRunResponse.newBuilder().setResult(complete.apply(run)).build();
-    }
-    if (request instanceof ReportProgressRequest progress) {
-      note("report", progress.getGeneration(), "");
-      return ReportProgressResponse.newBuilder().setValidity(report.apply(progress)).build();
-    }
-    if (request instanceof GetHoldRequest question) {
-      note("get hold", question.getGeneration(), "");
-      return holdInfo.apply(question);
-    }
-    if (request instanceof SaveCheckpointRequest saved) {
-      note("save " + saved.getValue().toStringUtf8(), saved.getGeneration(), "");
-      return save.apply(saved);
-    }
-    if (request instanceof AcquireLeaseRequest acquired) {
-      return acquire.apply(acquired);
-    }
-    return request instanceof ListLocksRequest listed
-        ? list.apply(listed)
-        : other.apply(request, answer);
+  void on(String name, String answer) {
+    on(name, request -> answer);
   }
 
-  private static String with(boolean is, ByteString checkpoint) {
-    return is ? " with " + checkpoint.toStringUtf8() : "";
+  private BlockingQueue<Stream> calls(String name) {
+    return streams.computeIfAbsent(name, none -> new LinkedBlockingQueue<>());
   }
 
-  private void note(String call, long generation, String more) {
-    asked.add(call + " of generation " + generation + more);
+  /** The next streaming call of this name. */
+  Stream next(String name) throws InterruptedException {
+    Stream call = calls(name).poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+    if (call == null) {
+      throw new AssertionError("no call comes");
+    }
+    return call;
+  }
+
+  /** The next HoldLease call. */
+  Stream hold() throws InterruptedException {
+    return next("hold");
+  }
+
+  /** The next SubscribeSchedule call. */
+  Stream subscription() throws InterruptedException {
+    return next("subscribe");
+  }
+
+  /** Whether there is a streaming call that the test has not seen. */
+  boolean hasUnseenCalls() {
+    return streams.values().stream().anyMatch(calls -> !calls.isEmpty());
   }
 
   /** Ends as a killed process does. */
@@ -273,34 +224,6 @@ final class FakeSidecar implements AutoCloseable {
       throw new AssertionError("the server was not waited for", interrupted);
     }
     Files.deleteIfExists(socket());
-  }
-
-  private static <T> T next(BlockingQueue<T> calls) throws InterruptedException {
-    T call = calls.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
-    if (call == null) {
-      throw new AssertionError("no call comes");
-    }
-    return call;
-  }
-
-  /** The next HoldLease call. */
-  HoldCall hold() throws InterruptedException {
-    return next(holds);
-  }
-
-  /** The next SubscribeSchedule call. */
-  FakeSchedules.Subscription subscription() throws InterruptedException {
-    return next(subscriptions);
-  }
-
-  /** The next WatchLocks call. */
-  StreamCall<WatchLocksRequest, WatchLocksResponse> locksWatch() throws InterruptedException {
-    return next(watches);
-  }
-
-  /** Whether there is a HoldLease or SubscribeSchedule call that the test has not seen. */
-  boolean hasUnseenCalls() {
-    return !holds.isEmpty() || !subscriptions.isEmpty();
   }
 
   /** How many connections are open. */

@@ -1,76 +1,55 @@
 package dev.leasehold.client;
 
-import static dev.leasehold.client.ManualClock.OURS;
+import static dev.leasehold.client.FakeSidecar.GONE;
+import static dev.leasehold.client.FakeSidecar.TAKEN;
 import static dev.leasehold.client.ManualClock.at;
-import static dev.leasehold.client.Messages.validity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-import com.google.protobuf.Timestamp;
 import dev.leasehold.client.Bench.Held;
-import dev.leasehold.client.FakeSidecar.HoldCall;
-import dev.leasehold.client.internal.clock.Durations;
-import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.AtRisk;
-import dev.leasehold.v1.BreakNote;
-import dev.leasehold.v1.Busy;
-import dev.leasehold.v1.Deadline;
-import dev.leasehold.v1.HoldLeaseResponse;
+import dev.leasehold.v1.CheckpointOutcome;
 import dev.leasehold.v1.LossReason;
-import dev.leasehold.v1.Lost;
-import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
-import dev.leasehold.v1.Revoked;
+import dev.leasehold.v1.SaveCheckpointRequest;
 import io.grpc.Context;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What Java's users have of a hold; what becomes of it, the vectors say. */
 class HoldTest extends BenchTest {
-  static ReleaseResult taken() {
-    return ReleaseResult.newBuilder()
-        .setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST)
-        .setLossReason(LossReason.LOSS_REASON_TAKEN)
-        .build();
-  }
-
-  private static dev.leasehold.v1.Grant rich() {
-    dev.leasehold.v1.Grant.Builder grant = Messages.grantHere().toBuilder().setPermit(2);
-    grant
-        .getCheckpointBuilder()
-        .setValue(ByteString.copyFromUtf8("row 7"))
-        .setVersion(12)
-        .setFencingToken(65_535)
-        .setSavedAt(Timestamp.newBuilder().setSeconds(1_700_000_000));
-    Deadline ends =
-        Deadline.newBuilder()
-            .setAt(validity(OURS, 1_600, 600).getValidUntil())
-            .setAfter(Durations.toWire(Duration.ofMinutes(10)))
-            .build();
-    return grant.setMaxHoldEnds(ends).build();
-  }
+  private static final String RICH =
+      "granted: {until: 58000, for: 58000, permit: 2, max_hold: {at: 600000, after: 600000},"
+          + " checkpoint: {value: 'row 7', version: 12, fencing_token: 65535, saved_at: 1700}}";
 
   @Test
   void s25AGrantIsTold() throws Exception {
-    Hold hold = bench.held(rich()).hold();
-    bench.sidecar.acquire = request -> AcquireLeaseResponse.newBuilder().setGranted(rich()).build();
-    Grant grant = bench.client.acquire(LeaseSpec.of("f"));
-    Checkpoint checkpoint = hold.checkpoint().orElseThrow();
-    assertEquals(checkpoint.text(), grant.checkpoint().orElseThrow().text());
-    assertEquals("row 7", checkpoint.text());
-    assertEquals(12, checkpoint.version());
-    assertEquals(65_535, checkpoint.fencingToken());
-    assertEquals(Optional.of(Instant.ofEpochSecond(1_700_000_000)), checkpoint.savedAt());
-    for (int permit : new int[] {hold.permit(), grant.permit()}) {
-      assertEquals(2, permit);
+    Hold hold = bench.held(RICH).hold();
+    sidecar.on("acquire_lease", RICH);
+    Grant grant = client.acquire(SPEC);
+    for (Checkpoint checkpoint :
+        new Checkpoint[] {hold.checkpoint().orElseThrow(), grant.checkpoint().orElseThrow()}) {
+      assertEquals("row 7", checkpoint.text());
+      assertEquals(12, checkpoint.version());
+      assertEquals(65_535, checkpoint.fencingToken());
+      assertEquals(Optional.of(Instant.ofEpochSecond(1_700)), checkpoint.savedAt());
     }
+    assertEquals(2, hold.permit());
+    assertEquals(2, grant.permit());
     assertEquals(Optional.of(at(1_600)), hold.maxHoldEnds());
     assertEquals(Optional.of(at(1_600)), grant.maxHoldEnds());
     assertEquals(65_536, hold.fencingToken());
@@ -82,88 +61,108 @@ class HoldTest extends BenchTest {
     assertEquals(at(1_058), grant.validUntil());
     assertEquals(Duration.ofSeconds(58), hold.remaining());
     assertFalse((hold + "" + grant).contains("lease-1"), "S20");
+    Hold plain = bench.held().hold();
+    assertEquals(Optional.empty(), plain.maxHoldEnds());
+    assertEquals(Optional.empty(), plain.checkpoint());
+    assertEquals(0, plain.permit());
+    sidecar.on("get_hold", "until: 59000, for: 58000, permit: 2");
+    assertEquals(dev.leasehold.v1.HoldState.HOLD_STATE_HELD, plain.info().getState());
   }
 
-  @Test
-  void whatAGrantDoesNotSayIsNotThere() throws Exception {
-    Hold hold = bench.held().hold();
-    assertEquals(Optional.empty(), hold.maxHoldEnds());
-    assertEquals(Optional.empty(), hold.checkpoint());
-    assertEquals(0, hold.permit());
-  }
-
-  @Test
-  void detailsOfEventsAreTold() throws Exception {
-    detailsAreTold(OptionalInt.of(0));
-    detailsAreTold(OptionalInt.empty());
-  }
-
-  private void detailsAreTold(OptionalInt priority) throws Exception {
+  @ParameterizedTest
+  @ValueSource(ints = {0, -1})
+  void detailsOfEventsAreTold(int priority) throws Exception {
     Held held = bench.held();
-    BreakNote.Builder broken = BreakNote.newBuilder().setReason("deploy").setBrokenBy("ann");
-    if (priority.isPresent()) {
-      broken.setForPriority(priority.getAsInt());
-    }
-    BreakNote note = broken.build();
-    AtRisk risk =
-        AtRisk.newBuilder().setValidity(validity(OURS, 1_058, 58)).setDetail("no route").build();
-    Revoked revoked =
-        Revoked.newBuilder().setValidity(validity(OURS, 1_058, 58)).setBreakNote(note).build();
-    Lost lost =
-        Lost.newBuilder().setReason(LossReason.LOSS_REASON_BROKEN).setBreakNote(note).build();
-    held.call().tell(HoldLeaseResponse.newBuilder().setAtRisk(risk).build());
-    held.call().tell(HoldLeaseResponse.newBuilder().setRevoked(revoked).build());
-    held.call().tell(HoldLeaseResponse.newBuilder().setLost(lost).build());
+    String note =
+        "by: {reason: deploy, broken_by: ann"
+            + (priority < 0 ? "" : ", for_priority: " + priority)
+            + "}";
+    held.call().tell("at_risk: {until: 58000, for: 58000, detail: 'no route'}");
+    held.call().tell("revoked: {until: 58000, for: 58000, " + note + "}");
+    held.call().tell("lost: {reason: BROKEN, " + note + "}");
     assertEquals("no route", bench.next(HoldEvent.AtRisk.class).detail());
-    Notice notice = new Notice(at(1_058), "deploy", "ann", priority);
+    OptionalInt told = priority < 0 ? OptionalInt.empty() : OptionalInt.of(priority);
+    Notice notice = new Notice(at(1_058), "deploy", "ann", told);
     assertEquals(notice, bench.next(HoldEvent.Revoked.class).notice());
     assertEquals(notice, soon(held.hold().revoked()));
     assertEquals(Optional.of(notice), held.hold().notice());
-    assertEquals(Optional.of(note), bench.next(HoldEvent.Lost.class).loss().breakNote());
+    Loss loss = bench.next(HoldEvent.Lost.class).loss();
+    assertEquals("deploy", loss.breakNote().orElseThrow().getReason());
   }
 
   @Test
   void s33ABusyLockTellsThePriorityStatusThatItKnows() throws Exception {
-    for (int unknown : new int[] {0, 9_999}) {
-      CompletableFuture<Hold> asked = ask(LeaseSpec.of("f"));
-      Busy busy = Busy.newBuilder().setPriorityStatusValue(unknown).setHeldPermits(3).build();
-      bench.sidecar.hold().tell(HoldLeaseResponse.newBuilder().setBusy(busy).build());
-      BusyException told = failure(BusyException.class, asked);
-      assertEquals(Optional.empty(), told.priorityStatus());
-      assertFalse(told.getMessage().contains("priority"), told.getMessage());
-      assertEquals(3, told.heldPermits());
-    }
+    CompletableFuture<Hold> asked = ask(SPEC);
+    sidecar.hold().tell("busy: {held_permits: 3}");
+    BusyException told = failure(BusyException.class, asked);
+    assertEquals(Optional.empty(), told.priorityStatus());
+    assertFalse(told.getMessage().contains("priority"), told.getMessage());
+    assertEquals(3, told.heldPermits());
   }
 
   @Test
   void s13AClosedClientEndsTheHoldAndWhoWaits() throws Exception {
     Held held = bench.held();
-    CompletableFuture<Hold> asked = ask(LeaseSpec.of("g"));
-    bench.sidecar.hold();
-    bench.client.close();
+    CompletableFuture<Hold> asked = ask(SPEC);
+    sidecar.hold();
+    CompletableFuture<Hold> endless = ask(SPEC.waitWithoutEnd());
+    FakeSidecar.Stream between = sidecar.hold();
+    between.tell("busy: {retry_after: 3600000}");
+    between.awaitEnd();
+    client.close();
     assertFalse(held.hold().isValid());
     held.call().awaitEnd();
     LostException lost = assertThrows(LostException.class, held.hold()::close);
     assertEquals("the client was closed", lost.loss().detail());
     failure(RefusedException.class, asked);
+    failure(RefusedException.class, endless);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"release", "complete_run"})
+  void s13AClientIsClosedWhenWhatIsUnderWayWasAnswered(String call) throws Exception {
+    CountDownLatch gate = new CountDownLatch(1);
+    sidecar.on(
+        call,
+        request -> {
+          Bench.await(gate);
+          return call.equals("release") ? "outcome: RELEASED" : "result: RECORDED";
+        });
+    Future<?> ending;
+    if (call.equals("release")) {
+      ending = bench.held().hold().releaseAsync();
+    } else {
+      Runs runs = client.runs(ScheduleSpec.of("f").cron("@daily"));
+      ending = threads.submit(() -> runs.next().complete(Completion.succeeded()));
+      sidecar.subscription().tell(FakeSidecar.RUN);
+    }
+    Bench.eventually("it is under way", () -> !sidecar.asked().isEmpty());
+    Future<?> closing = threads.submit(client::close);
+    assertThrows(TimeoutException.class, () -> closing.get(200, TimeUnit.MILLISECONDS));
+    gate.countDown();
+    soon(ending);
+    soon(closing);
   }
 
   @Test
-  void s16AReleaseThatWaitsForAResumeEndsWithTheClient() throws Exception {
-    Held held = bench.held();
-    held.call().fail(Messages.unavailable());
-    bench.sidecar.hold();
-    CompletableFuture<ReleaseResult> releasing = held.hold().releaseAsync();
-    bench.client.close();
-    failure(ReleaseUnconfirmedException.class, releasing);
+  void s13AClientIsClosedAfterAReleasesTimeAtTheLatest() throws Exception {
+    try (Bench hasty = Bench.hasty()) {
+      Held held = hasty.held();
+      held.call().fail(GONE);
+      hasty.sidecar.hold();
+      CompletableFuture<ReleaseResult> releasing = held.hold().releaseAsync();
+      hasty.client.close();
+      failure(ReleaseUnconfirmedException.class, releasing);
+    }
   }
 
   @Test
   void s13AReleaseThatFindsTheLockLostSaysSoEachTime() throws Exception {
-    bench.sidecar.released = taken();
+    sidecar.on("release", TAKEN + ", checkpoint_outcome: UNKNOWN");
     Hold hold = bench.held().hold();
-    LostException lost = assertThrows(LostException.class, hold::release);
+    LostException lost = assertThrows(LostException.class, () -> hold.release("row 9"));
     assertEquals(LossReason.LOSS_REASON_TAKEN, lost.loss().reason());
+    assertEquals(CheckpointOutcome.CHECKPOINT_OUTCOME_UNKNOWN, lost.checkpointOutcome());
     assertThrows(LostException.class, hold::close);
     failure(LostException.class, hold.releaseAsync());
   }
@@ -180,7 +179,7 @@ class HoldTest extends BenchTest {
     }
     request.cancel(null);
     bench.clock.advance(1);
-    held.call().tell(Messages.renewed(validity(OURS, 1_059, 58)));
+    held.call().tell("renewed: {until: 59000, for: 58000}");
     bench.next(HoldEvent.Renewed.class);
     assertTrue(held.call().isOpen() && held.hold().isValid());
   }
@@ -188,13 +187,132 @@ class HoldTest extends BenchTest {
   @Test
   void aListenerThatBlocksHoldsUpNothing() throws Exception {
     CompletableFuture<Void> never = new CompletableFuture<>();
-    CompletableFuture<Hold> asked =
-        bench.client.holdAsync(LeaseSpec.of("f"), event -> never.join());
-    HoldCall call = grant();
+    CompletableFuture<Hold> asked = client.holdAsync(SPEC, event -> never.join());
+    FakeSidecar.Stream call = grant();
     Hold hold = soon(asked);
     bench.clock.advance(58);
     soon(hold.lost());
     call.awaitEnd();
     never.complete(null);
+  }
+
+  @Test
+  void s26TheNewestSaveIsTheCheckpointFromThenOn() throws Exception {
+    Hold hold = bench.held().hold();
+    ByteString first = ByteString.copyFromUtf8("first");
+    CompletableFuture<Void> newer = new CompletableFuture<>();
+    sidecar.on(
+        "save_checkpoint",
+        request -> {
+          if (((SaveCheckpointRequest) request).getValue().equals(first)) {
+            newer.join();
+          }
+          return "version: 7, until: 60000, for: 60000";
+        });
+    CompletableFuture<Long> older = hold.saveAsync("first".getBytes(StandardCharsets.UTF_8));
+    assertEquals(7, hold.save("second"));
+    newer.complete(null);
+    assertEquals(7, soon(older));
+    assertEquals("second", hold.checkpoint().orElseThrow().text());
+    assertEquals(7, hold.checkpoint().orElseThrow().version());
+  }
+
+  @Test
+  void aValueThatIsTooLongIsNotSentAndReleasesNothing() throws Exception {
+    byte[] tooLong = new byte[2_049];
+    Hold hold = bench.held().hold();
+    assertRefused(Reason.INVALID_FIELD, () -> hold.save(tooLong));
+    assertRefused(Reason.INVALID_FIELD, () -> hold.release(tooLong));
+    assertRefused(Reason.INVALID_FIELD, () -> Completion.succeeded().withCheckpoint(tooLong));
+    assertTrue(hold.isValid());
+    assertAsked();
+  }
+
+  @Test
+  void s27ASaveOfUnknownOutcomeHasAnExceptionOfItsOwn() throws Exception {
+    Hold hold = bench.held().hold();
+    for (String unknown : new String[] {GONE + ", reason: CHECKPOINT_UNKNOWN", GONE}) {
+      sidecar.on("save_checkpoint", unknown);
+      assertThrows(CheckpointUnknownException.class, () -> hold.save("x"));
+    }
+    sidecar.on("save_checkpoint", GONE + ", reason: STORE_THROTTLED");
+    assertRefused(Reason.STORE_THROTTLED, () -> hold.save("x"));
+    assertTrue(hold.checkpoint().isEmpty());
+    // S37: it was ignored.
+    assertRefused(Reason.UNSUPPORTED, () -> hold.release("row 9"));
+    int asked = sidecar.asked().size();
+    assertRefused(Reason.HOLD_RELEASED, () -> hold.save("x"));
+    assertEquals(asked, sidecar.asked().size(), "S13: nothing is sent after a release");
+  }
+
+  @Test
+  void s16ASaveThatWaitsForAResumeEndsWithTheValidity() throws Exception {
+    Held held = bench.held();
+    held.call().fail(GONE);
+    sidecar.hold();
+    CompletableFuture<Long> save = held.hold().saveAsync(new byte[1]);
+    bench.clock.advance(58);
+    failure(LostException.class, save);
+    assertAsked();
+  }
+
+  @Test
+  void t2AnOutcomeThatWasNotRecordedIsToldToTheCaller() throws Exception {
+    dev.leasehold.v1.RunOutcome failed = dev.leasehold.v1.RunOutcome.RUN_OUTCOME_FAILED;
+    LeaseSpec spec = SPEC.occurrence(Instant.ofEpochSecond(1_800)).occurrenceMaxAttempts(3);
+    sidecar.on("acquire_lease", "granted: {until: 58000, for: 58000, attempt: 2}");
+    assertEquals(2, client.acquire(spec).attempt());
+    Map<String, Class<? extends Exception>> told =
+        Map.of(
+            "UNSPECIFIED", RefusedException.class,
+            "NOT_RECORDED", OutcomeNotRecordedException.class,
+            "UNKNOWN", OutcomeNotRecordedException.class);
+    for (dev.leasehold.v1.OutcomeResult result : dev.leasehold.v1.OutcomeResult.values()) {
+      String name = result.name().replace("OUTCOME_RESULT_", "");
+      if (name.equals("UNRECOGNIZED")) {
+        continue;
+      }
+      CompletableFuture<Hold> asked = ask(spec);
+      FakeSidecar.Stream call = sidecar.hold();
+      call.tell("granted: {until: 58000, for: 58000, attempt: 2}");
+      Hold hold = soon(asked);
+      assertEquals(2, hold.attempt());
+      sidecar.on("release", "outcome: RELEASED, outcome_result: " + name);
+      if (name.equals("RECORDED")) {
+        hold.release(failed);
+        client.release("lease-2", failed);
+        assertTrue(sidecar.asked().contains("release 0 lease-2 FAILED"), "" + sidecar.asked());
+      } else {
+        Class<? extends Exception> kind =
+            told.getOrDefault(name, OutcomeNotRecordedException.class);
+        assertThrows(kind, () -> hold.release(failed));
+        assertThrows(kind, () -> client.release("lease-1", failed));
+      }
+    }
+  }
+
+  @Test
+  void t2ThatAnOccurrenceIsOverIsAnAnswer() throws Exception {
+    LeaseSpec spec = SPEC.occurrence(Instant.ofEpochSecond(1_800));
+    String done = "already_done: {run: {scheduled_at: 1800, outcome: SUCCEEDED}}";
+    String skipped = "skipped: {watermark: 1800}";
+    CompletableFuture<Hold> asked = ask(spec);
+    sidecar.hold().tell(done);
+    OccurrenceOverException over = failure(OccurrenceOverException.class, asked);
+    assertEquals(1_800, over.run().orElseThrow().getScheduledAt().getSeconds());
+    asked = ask(spec.waitWithoutEnd());
+    sidecar.hold().tell(skipped);
+    over = failure(OccurrenceOverException.class, asked);
+    assertEquals(Optional.of(Instant.ofEpochSecond(1_800)), over.watermark());
+    assertTrue(over.run().isEmpty());
+    asked = ask(SPEC);
+    sidecar.hold().tell(done);
+    failure(ProtocolException.class, asked);
+
+    sidecar.on("acquire_lease", done);
+    assertThrows(OccurrenceOverException.class, () -> client.acquire(spec));
+    assertThrows(ProtocolException.class, () -> client.acquire(SPEC));
+    sidecar.on("acquire_lease", skipped);
+    assertThrows(OccurrenceOverException.class, () -> client.acquire(spec));
   }
 }

@@ -4,21 +4,16 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 
-import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.client.internal.GrpcLeaseholdClient;
 import dev.leasehold.client.internal.connect.Pacing;
 import dev.leasehold.client.internal.hold.Leader;
-import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
-import dev.leasehold.v1.Lost;
-import dev.leasehold.v1.ReleaseResult;
 import io.grpc.Status;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -28,23 +23,15 @@ import org.junit.jupiter.api.Test;
 
 /** Running for as long as the lock is held, term after term. */
 class LeaderTest extends BenchTest {
-  private static final LeaseSpec REQUEST = LeaseSpec.of("f");
-  private static final String RELEASE = "release lease-1 of generation 1";
-
   private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
   private final CompletableFuture<Thread> inside = new CompletableFuture<>();
 
   /** Leads without real pauses. */
   private <T> Future<T> lead(HoldBody<T, Exception> term) {
     Pacing pacing = new Pacing(pauses::add, () -> 0.5);
-    GrpcLeaseholdClient client = (GrpcLeaseholdClient) bench.client;
-    Leader leader = new Leader(() -> client.term(REQUEST, Optional.empty()), pacing);
+    GrpcLeaseholdClient grpc = (GrpcLeaseholdClient) client;
+    Leader leader = new Leader(() -> grpc.term(SPEC, Optional.empty()), pacing);
     return threads.submit(() -> leader.lead(term));
-  }
-
-  private static void lose(HoldCall call) {
-    Lost lost = Lost.newBuilder().setReason(LossReason.LOSS_REASON_BROKEN).build();
-    call.tell(HoldLeaseResponse.newBuilder().setLost(lost).build());
   }
 
   private Void forever() throws InterruptedException {
@@ -70,17 +57,17 @@ class LeaderTest extends BenchTest {
   void s4ALossInterruptsTheTermAndTheLockIsTakenAgain() throws Exception {
     Future<String> result = leadUntil(3);
     for (int failed = 0; failed < 6; failed++) {
-      bench.sidecar.hold().fail(Messages.unavailable());
+      sidecar.hold().fail(FakeSidecar.GONE);
     }
-    lose(grant());
-    lose(grant());
+    grant().tell("lost: {reason: BROKEN}");
+    grant().tell("lost: {reason: BROKEN}");
     grant();
     assertEquals("term 3", soon(result));
     Stream<Long> millis = pauses.stream().map(Duration::toMillis);
     assertEquals(
         List.of(550L, 1_050L, 2_050L, 4_050L, 5_050L, 5_050L, 550L, 550L), millis.toList());
-    assertEquals(
-        List.of(RELEASE, RELEASE, RELEASE), bench.sidecar.asked(), "S13: the lost ones know");
+    // S13: the lost ones know.
+    assertAsked("release 1", "release 1", "release 1");
   }
 
   @Test
@@ -95,46 +82,40 @@ class LeaderTest extends BenchTest {
       grant();
       assertSame(thrown, failure(result));
     }
-    assertEquals(List.of(RELEASE, RELEASE), bench.sidecar.asked());
+    assertAsked("release 1", "release 1");
   }
 
   @Test
   void aTermThatOnlyItsReleaseFindsLostIsFollowedByAnother() throws Exception {
-    ReleaseResult released = bench.sidecar.released;
-    bench.sidecar.released = HoldTest.taken();
+    sidecar.on("release", FakeSidecar.TAKEN);
     Future<String> result = leadUntil(1);
     grant();
-    HoldCall second = bench.sidecar.hold();
+    FakeSidecar.Stream second = sidecar.hold();
     assertEquals(1, pauses.size());
-    bench.sidecar.released = released;
-    second.tell(Messages.granted(Messages.grantHere()));
+    sidecar.on("release", "outcome: RELEASED");
+    second.tell(FakeSidecar.GRANTED);
     assertEquals("term 2", soon(result));
   }
 
   @Test
-  void aRefusalThatDoesNotPassEndsIt() throws Exception {
+  void aRefusalThatDoesNotPassOrAClosedClientEndsIt() throws Exception {
     Future<String> result = leadUntil(1);
-    Status.Code code = Status.Code.PERMISSION_DENIED;
-    bench.sidecar.hold().fail(Messages.error(code, "no", "ACCESS_DENIED", Map.of()));
+    sidecar.hold().fail("code: PERMISSION_DENIED, reason: ACCESS_DENIED");
     assertEquals(
         Optional.of(Reason.ACCESS_DENIED), failure(RefusedException.class, result).reason());
+    // Also between two terms.
+    result = threads.submit(() -> client.lead(SPEC, term -> null));
+    sidecar.hold().fail(FakeSidecar.GONE);
+    client.close();
+    assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, result).code());
   }
 
   @Test
   void anInterruptFromOutsideEndsItAndReleases() throws Exception {
-    Future<Void> result =
-        threads.submit(() -> bench.client.lead(LeaseSpec.of("f"), term -> forever()));
+    Future<Void> result = threads.submit(() -> client.lead(SPEC, term -> forever()));
     grant();
     soon(inside).interrupt();
     assertInstanceOf(InterruptedException.class, failure(result));
-    assertEquals(List.of(RELEASE), bench.sidecar.asked());
-  }
-
-  @Test
-  void aClosedClientEndsItAlsoBetweenTwoTerms() throws Exception {
-    Future<Void> result = threads.submit(() -> bench.client.lead(LeaseSpec.of("f"), term -> null));
-    bench.sidecar.hold().fail(Messages.unavailable());
-    bench.client.close();
-    assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, result).code());
+    assertAsked("release 1");
   }
 }

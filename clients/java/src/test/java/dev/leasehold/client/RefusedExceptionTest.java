@@ -3,6 +3,7 @@ package dev.leasehold.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Any;
 import com.google.protobuf.Message;
 import com.google.rpc.BadRequest;
 import com.google.rpc.RetryInfo;
@@ -10,18 +11,24 @@ import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.v1.ErrorReason;
 import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
 import java.io.IOException;
 import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 class RefusedExceptionTest {
   private static RefusedException refusal(Status.Code code, String reason, Message... details) {
-    return RefusedException.of(Messages.error(code, "no", reason, Map.of(), details));
+    String said = "code: " + code + ", message: no, reason: " + reason;
+    com.google.rpc.Status status =
+        StatusProto.fromThrowable(Said.error(Said.json(said))).toBuilder()
+            .addAllDetails(Stream.of(details).map(Any::pack).toList())
+            .build();
+    return RefusedException.of(StatusProto.toStatusRuntimeException(status));
   }
 
   private static RefusedException broken(Status.Code code, String told, Throwable cause) {

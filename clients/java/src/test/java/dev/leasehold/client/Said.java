@@ -102,12 +102,6 @@ final class Said {
             .build());
   }
 
-  /** The message with one event, by its name. */
-  Message event(Message.Builder stream, String name, JsonObject said) {
-    FieldDescriptor field = stream.getDescriptorForType().findFieldByName(name);
-    return stream.setField(field, message(stream.newBuilderForField(field), said)).build();
-  }
-
   /** The message with what is said of it. */
   Message message(Message.Builder message, JsonObject said) {
     JsonObject defaults = DEFAULTS.get(message.getDescriptorForType().getName());
@@ -215,7 +209,8 @@ final class Said {
         .getAllFields()
         .forEach(
             (field, value) -> {
-              if (!List.of("generation", "lease_id", "run_id").contains(field.getName())) {
+              boolean isUsual = List.of("lease-1", "run-1").contains(value);
+              if (!field.getName().equals("generation") && !isUsual) {
                 sent.append(" ").append(words(value));
               }
             });

@@ -3,12 +3,10 @@ package dev.leasehold.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.Message;
 import dev.leasehold.v1.CatchUp;
 import dev.leasehold.v1.GetScheduleRequest;
 import dev.leasehold.v1.ListSchedulesRequest;
-import dev.leasehold.v1.ListSchedulesResponse;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.Overlap;
 import dev.leasehold.v1.PauseScheduleRequest;
@@ -30,18 +28,19 @@ import org.junit.jupiter.api.Test;
 class SchedulesTest extends BenchTest {
   @Test
   void everyCallAboutSchedulesReachesTheSidecar() throws Exception {
-    LeaseholdClient client = bench.client;
     LockSelector lock = Locks.named("f", "s");
     Schedule schedule = Schedule.newBuilder().setLockPath("locks/p").build();
     List<Message> sent = new CopyOnWriteArrayList<>();
-    bench.sidecar.other =
-        (request, answer) -> {
-          sent.add(request);
-          FieldDescriptor field = answer.getDescriptorForType().findFieldByName("schedule");
-          return field == null || request instanceof ResumeScheduleRequest
-              ? answer.build()
-              : answer.setField(field, schedule).build();
-        };
+    for (String verb : List.of("get", "pause", "resume", "trigger", "remove", "reset", "preview")) {
+      String answer =
+          List.of("resume", "preview").contains(verb) ? "" : "schedule: {lock_path: 'locks/p'}";
+      sidecar.on(
+          verb + "_schedule",
+          request -> {
+            sent.add(request);
+            return answer;
+          });
+    }
     assertEquals(schedule, client.getSchedule(lock));
     assertEquals(Optional.of(schedule), client.pauseSchedule(lock));
     assertEquals(Optional.empty(), client.resumeSchedule(lock));
@@ -73,24 +72,24 @@ class SchedulesTest extends BenchTest {
 
   @Test
   void allPagesOfSchedulesAreListed() throws Exception {
-    bench.sidecar.other =
-        (request, answer) -> {
+    sidecar.on(
+        "list_schedules",
+        request -> {
           ListSchedulesRequest asked = (ListSchedulesRequest) request;
-          ListSchedulesResponse.Builder page = (ListSchedulesResponse.Builder) answer;
-          page.addSchedulesBuilder().setLockPath(asked.getPrefix() + asked.getPageToken());
-          return page.setNextPageToken(asked.getPageToken().isEmpty() ? "2" : "").build();
-        };
+          String path = asked.getPrefix() + asked.getPageToken();
+          String next = asked.getPageToken().isEmpty() ? "2" : "";
+          return "schedules: [{lock_path: '" + path + "'}], next_page_token: '" + next + "'";
+        });
     ListSchedulesRequest prefix = ListSchedulesRequest.newBuilder().setPrefix("p").build();
-    List<Schedule> all = bench.client.listSchedules(prefix);
+    List<Schedule> all = client.listSchedules(prefix);
     assertEquals(List.of("p", "p2"), all.stream().map(Schedule::getLockPath).toList());
-    assertEquals(2, bench.client.listSchedules().size());
+    assertEquals(2, client.listSchedules().size());
   }
 
   @Test
   void aDetailIsCutWhereACharacterEnds() throws Exception {
-    bench.client.completeRun("run-7", Completion.failed("x" + "å".repeat(300)));
-    String cut = "run-7 of generation 0: FAILED x" + "å".repeat(255);
-    assertEquals(List.of(cut), bench.sidecar.asked());
+    client.completeRun("run-7", Completion.failed("x" + "å".repeat(300)));
+    assertAsked("complete_run 0 run-7 FAILED x" + "å".repeat(255));
   }
 
   @Test
@@ -120,7 +119,6 @@ class SchedulesTest extends BenchTest {
     assertEquals(Map.of("team", "red"), request.toMessage().getLabelsMap());
     assertEquals("@daily", request.cron("@daily").toSpec().getCron());
     assertTrue(request.withoutRunTimeout().toSpec().getNoRunTimeout());
-    dev.leasehold.v1.ScheduleSpec none = request.catchUp(CatchUp.CATCH_UP_NONE).toSpec();
-    assertEquals(0, none.getCatchUpMax());
+    assertEquals(0, request.catchUp(CatchUp.CATCH_UP_NONE).toSpec().getCatchUpMax());
   }
 }

@@ -69,8 +69,7 @@ class TraceHeadersTest {
       try (Scope scope = traced().makeCurrent()) {
         asked = bench.ask();
       }
-      FakeSidecar.HoldCall call = bench.sidecar.hold();
-      call.tell(Messages.granted(Messages.grantHere()));
+      bench.sidecar.hold().tell(FakeSidecar.GRANTED);
       Bench.soon(asked).close();
       assertEquals(List.of("HoldLease " + PARENT, "ReleaseLease null"), List.copyOf(seen.calls));
     }

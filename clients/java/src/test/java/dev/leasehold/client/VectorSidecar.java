@@ -77,8 +77,9 @@ final class VectorSidecar extends ManagedChannel {
     Call<?, ?> stream = on(number);
     for (Map.Entry<String, JsonElement> event : events.entrySet()) {
       stream.granted |= List.of("granted", "run").contains(event.getKey());
-      JsonObject words = event.getValue().getAsJsonObject();
-      stream.message(said.event(stream.answer.newBuilderForType(), event.getKey(), words));
+      JsonObject words = new JsonObject();
+      words.add(event.getKey(), event.getValue());
+      stream.message(said.message(stream.answer.newBuilderForType(), words));
     }
   }
 

@@ -1,17 +1,16 @@
 package dev.leasehold.client;
 
+import static dev.leasehold.client.FakeSidecar.GRANTED;
+import static dev.leasehold.client.FakeSidecar.TOO_OLD;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.client.internal.errors.Needs;
-import dev.leasehold.v1.AcquireLeaseResponse;
-import dev.leasehold.v1.Busy;
+import dev.leasehold.v1.AcquireLeaseRequest;
 import dev.leasehold.v1.HoldLeaseRequest;
-import dev.leasehold.v1.HoldLeaseResponse;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.Map;
@@ -21,44 +20,29 @@ import org.junit.jupiter.api.Test;
 
 /** Waits that a vector does not have: without end, silent, and by a unary call. */
 class WaitTest extends BenchTest {
-  private static final LeaseSpec ENDLESS = LeaseSpec.of("f").waitWithoutEnd();
-
-  private static HoldLeaseResponse busyFor(Duration rest) {
-    Busy busy = Busy.newBuilder().setRetryAfter(Durations.toWire(rest)).build();
-    return HoldLeaseResponse.newBuilder().setBusy(busy).build();
-  }
+  private static final LeaseSpec ENDLESS = SPEC.waitWithoutEnd();
 
   @Test
   void aWaitWithoutEndAsksAgainWhereItIsBusyAllTheSame() throws Exception {
     CompletableFuture<Hold> asked = ask(ENDLESS);
-    HoldCall call = bench.sidecar.hold();
-    assertTrue(call.request.getSpec().getWaitWithoutEnd() && !call.request.getSpec().hasWait());
-    call.tell(busyFor(Duration.ofMillis(1)));
+    FakeSidecar.Stream call = sidecar.hold();
+    dev.leasehold.v1.LeaseSpec spec = ((HoldLeaseRequest) call.request).getSpec();
+    assertTrue(spec.getWaitWithoutEnd() && !spec.hasWait());
+    call.tell("busy: {retry_after: 1}");
     grant();
     assertTrue(soon(asked).isValid());
-  }
-
-  @Test
-  void aCallerBetweenTwoRoundsOfWaitingIsToldThatTheClientWasClosed() throws Exception {
-    CompletableFuture<Hold> asked = ask(ENDLESS);
-    HoldCall call = bench.sidecar.hold();
-    call.tell(busyFor(Duration.ofHours(1)));
-    call.awaitEnd();
-    bench.client.close();
-    failure(RefusedException.class, asked);
   }
 
   @Test
   void aWaiterThatHearsNothingAsksAgainAndASingleTryFails() throws Exception {
     try (Bench impatient = Bench.impatient()) {
       CompletableFuture<Hold> asked = impatient.client.holdAsync(ENDLESS, event -> {});
-      HoldCall silent = impatient.sidecar.hold();
-      silent.tell(Messages.waiting());
+      FakeSidecar.Stream silent = impatient.sidecar.hold();
+      silent.tell("waiting: {}");
       silent.awaitEnd();
       // On a busy machine the first answer may come too late, again.
       while (!asked.isDone()) {
-        HoldCall call = impatient.sidecar.hold();
-        call.tell(Messages.granted(Messages.grantHere()));
+        impatient.sidecar.hold().tell(GRANTED);
         Bench.eventually(
             "it asks, or has it", () -> asked.isDone() || impatient.sidecar.hasUnseenCalls());
       }
@@ -72,9 +56,9 @@ class WaitTest extends BenchTest {
   void s37ARequestNeedsTheRevisionOfItsNewestField() {
     Map<String, Integer> newer =
         Map.of("leasehold.v1.LeaseSpec.permits", 2, "leasehold.v1.LockKey.scope", 3);
-    assertEquals(1, Needs.of(LeaseSpec.of("f").priority(7).toMessage(), newer));
+    assertEquals(1, Needs.of(SPEC.priority(7).toMessage(), newer));
     HoldLeaseRequest.Builder request = HoldLeaseRequest.newBuilder();
-    request.setSpec(LeaseSpec.of("f").permits(3).toMessage());
+    request.setSpec(SPEC.permits(3).toMessage());
     assertEquals(2, Needs.of(request.build(), newer));
     request.getSpecBuilder().getKeyBuilder().setScope("s");
     assertEquals(3, Needs.of(request.build(), newer));
@@ -83,34 +67,30 @@ class WaitTest extends BenchTest {
   @Test
   void s37AUnaryCallTriesOnWhereItIsWhileItsWaitLasts() throws Exception {
     AtomicInteger tries = new AtomicInteger();
-    bench.sidecar.acquire =
+    sidecar.on(
+        "acquire_lease",
         request -> {
-          assertEquals(1, request.getNeeds());
-          if (tries.incrementAndGet() <= 3) {
-            throw Messages.tooOld();
-          }
-          return AcquireLeaseResponse.newBuilder().setGranted(Messages.grantHere()).build();
-        };
-    RefusedException refusal =
-        assertThrows(RefusedException.class, () -> bench.client.acquire(LeaseSpec.of("f")));
-    assertEquals(Reason.UNSUPPORTED, refusal.reason().orElseThrow());
-    assertEquals("2 and 1", refusal.getMessage());
-    bench.client.acquire(LeaseSpec.of("f").waitUpTo(Duration.ofMinutes(1)));
+          assertEquals(1, ((AcquireLeaseRequest) request).getNeeds());
+          return tries.incrementAndGet() <= 3 ? TOO_OLD : GRANTED;
+        });
+    assertRefused(Reason.UNSUPPORTED, () -> client.acquire(SPEC));
+    client.acquire(SPEC.waitUpTo(Duration.ofMinutes(1)));
     assertEquals(4, tries.get());
-    bench.client.release("lease-1");
-    assertEquals(1, bench.sidecar.connections());
+    client.release("lease-1");
+    assertEquals(1, sidecar.connections());
   }
 
   @Test
   void aUnaryCallWaitsForADayInsteadOfWithoutEnd() throws Exception {
     CompletableFuture<dev.leasehold.v1.LeaseSpec> sent = new CompletableFuture<>();
-    bench.sidecar.acquire =
+    sidecar.on(
+        "acquire_lease",
         request -> {
-          sent.complete(request.getSpec());
-          return AcquireLeaseResponse.getDefaultInstance();
-        };
+          sent.complete(((AcquireLeaseRequest) request).getSpec());
+          return "";
+        });
     // An outcome that is newer than the client is no grant.
-    assertThrows(ProtocolException.class, () -> bench.client.acquire(ENDLESS));
+    assertThrows(ProtocolException.class, () -> client.acquire(ENDLESS));
     assertEquals(Duration.ofHours(24), Durations.fromWire(soon(sent).getWait()));
     assertFalse(soon(sent).getWaitWithoutEnd());
   }
