@@ -55,7 +55,7 @@ final class Bench implements AutoCloseable {
   }
 
   /** A hold and the call that granted it. */
-  record Held(Hold hold, FakeSidecar.Stream call) {}
+  record Held(Hold hold, FakeCall call) {}
 
   CompletableFuture<Hold> ask() {
     return client.holdAsync(LeaseSpec.of("f", "s"), events::add);
@@ -63,7 +63,7 @@ final class Bench implements AutoCloseable {
 
   Held held(String granted) throws Exception {
     CompletableFuture<Hold> asked = ask();
-    FakeSidecar.Stream call = sidecar.hold();
+    FakeCall call = sidecar.hold();
     call.tell(granted);
     Hold hold = soon(asked);
     next(HoldEvent.Granted.class);

@@ -56,8 +56,8 @@ abstract class BenchTest {
   }
 
   /** Grants the next hold that is asked for. */
-  final FakeSidecar.Stream grant() throws InterruptedException {
-    FakeSidecar.Stream call = sidecar.hold();
+  final FakeCall grant() throws InterruptedException {
+    FakeCall call = sidecar.hold();
     call.tell(FakeSidecar.GRANTED);
     return call;
   }

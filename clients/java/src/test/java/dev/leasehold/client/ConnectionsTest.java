@@ -81,7 +81,7 @@ class ConnectionsTest extends BenchTest {
   private Elsewhere elsewhere() throws Exception {
     FakeSidecar newer = sidecar.replacement();
     CompletableFuture<Hold> asked = ask(SPEC.waitUpTo(Duration.ofMinutes(1)));
-    sidecar.hold().fail(TOO_OLD);
+    sidecar.hold().end(TOO_OLD);
     newer.hold().tell(GRANTED);
     return new Elsewhere(newer, soon(asked));
   }
@@ -140,7 +140,7 @@ class ConnectionsTest extends BenchTest {
         soon(held.hold().lost());
       }
       case RESUMED_ELSEWHERE, DROPPED_WHEN_RESUMED -> {
-        held.call().fail(GONE);
+        held.call().end(GONE);
         newer.hold().tell(GRANTED);
         bench.next(HoldEvent.Interrupted.class);
         bench.next(HoldEvent.Resumed.class);
@@ -152,12 +152,12 @@ class ConnectionsTest extends BenchTest {
     return newer;
   }
 
-  private record Running(Runs runs, Run run, FakeSidecar.Stream call) {}
+  private record Running(Runs runs, Run run, FakeCall call) {}
 
   private Running running() throws Exception {
     Runs runs = client.runs(ScheduleSpec.of("f").cron("@daily"));
     Future<Run> asked = threads.submit(runs::next);
-    FakeSidecar.Stream call = sidecar.subscription();
+    FakeCall call = sidecar.subscription();
     call.tell(RUN);
     return new Running(runs, soon(asked), call);
   }

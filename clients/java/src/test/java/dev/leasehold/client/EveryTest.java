@@ -43,8 +43,8 @@ class EveryTest extends BenchTest {
         });
   }
 
-  private static FakeSidecar.Stream granting(Bench bench) throws InterruptedException {
-    FakeSidecar.Stream call = bench.sidecar.subscription();
+  private static FakeCall granting(Bench bench) throws InterruptedException {
+    FakeCall call = bench.sidecar.subscription();
     call.tell(STANDBY);
     call.tell(RUN);
     return call;
@@ -77,7 +77,7 @@ class EveryTest extends BenchTest {
             run -> bench.clock.advance(58));
     List<RunBody> left = Collections.synchronizedList(new ArrayList<>(bodies));
     every(bench, run -> left.remove(0).run(run));
-    FakeSidecar.Stream call = granting(bench);
+    FakeCall call = granting(bench);
     List<String> outcomes =
         List.of(
             "SUCCEEDED",
@@ -117,7 +117,7 @@ class EveryTest extends BenchTest {
             sleep();
           }
         });
-    FakeSidecar.Stream call = granting(bench);
+    FakeCall call = granting(bench);
     soon(inside);
     call.tell("lost: {reason: MAX_HOLD_REACHED}");
     // Said nevertheless: until then, or on a new stream, its sidecar grants nothing here (T24).
@@ -130,7 +130,7 @@ class EveryTest extends BenchTest {
   @Test
   void t11WhoIsToldToStopReturnsTheRun() throws Exception {
     Future<?> done = every(bench, run -> sleep());
-    FakeSidecar.Stream call = granting(bench);
+    FakeCall call = granting(bench);
     soon(inside).interrupt();
     assertInstanceOf(InterruptedException.class, failure(done));
     awaitCompletions(List.of("RETURNED"));
@@ -167,7 +167,7 @@ class EveryTest extends BenchTest {
   void aSidecarThatIsNotThereYetIsAskedAgainWithGrowingPauses() throws Exception {
     every(bench, run -> {});
     for (int time = 0; time < 3; time++) {
-      sidecar.subscription().fail(GONE);
+      sidecar.subscription().end(GONE);
     }
     granting(bench);
     awaitCompletions(List.of("SUCCEEDED"));
@@ -177,7 +177,7 @@ class EveryTest extends BenchTest {
   @Test
   void aRefusalThatDoesNotPassOrAClosedClientEndsIt() throws Exception {
     Future<?> done = every(bench, run -> {});
-    sidecar.subscription().fail("code: UNIMPLEMENTED");
+    sidecar.subscription().end("code: UNIMPLEMENTED");
     assertEquals(Optional.of(Reason.UNSUPPORTED), failure(RefusedException.class, done).reason());
     done =
         threads.submit(

@@ -2,18 +2,10 @@ package dev.leasehold.client;
 
 import com.google.protobuf.Message;
 import dev.leasehold.client.internal.connect.ClientContext;
-import dev.leasehold.v1.LeaseServiceGrpc;
-import dev.leasehold.v1.ScheduleServiceGrpc;
 import io.grpc.Attributes;
-import io.grpc.MethodDescriptor;
 import io.grpc.Server;
-import io.grpc.ServerServiceDefinition;
 import io.grpc.ServerTransportFilter;
-import io.grpc.ServiceDescriptor;
 import io.grpc.netty.NettyServerBuilder;
-import io.grpc.stub.ServerCallStreamObserver;
-import io.grpc.stub.ServerCalls;
-import io.grpc.stub.StreamObserver;
 import io.netty.channel.ChannelOption;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
@@ -28,7 +20,6 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -51,42 +42,6 @@ final class FakeSidecar implements AutoCloseable {
   static final String TOO_OLD =
       "code: UNIMPLEMENTED, reason: UNSUPPORTED, message: '2 and 1', needs: 2, revision: 1";
 
-  /** A streaming call that the test answers. */
-  final class Stream {
-    final Message request;
-    private final Message events;
-    private final ServerCallStreamObserver<Message> client;
-    private final CountDownLatch ended = new CountDownLatch(1);
-
-    Stream(Message request, Message events, StreamObserver<Message> client) {
-      this.request = request;
-      this.events = events;
-      this.client = (ServerCallStreamObserver<Message>) client;
-      this.client.setOnCancelHandler(ended::countDown);
-    }
-
-    void tell(String event) {
-      client.onNext(said.message(events.newBuilderForType(), Said.json(event)));
-    }
-
-    void fail(String status) {
-      client.onError(Said.error(Said.json(status)));
-    }
-
-    void complete() {
-      client.onCompleted();
-    }
-
-    /** Waits until the client has ended the stream. */
-    void awaitEnd() {
-      Bench.await(ended);
-    }
-
-    boolean isOpen() {
-      return ended.getCount() > 0;
-    }
-  }
-
   /** Of all tests: it must outlive the last answer. */
   private static final EventLoopGroup LOOPS =
       new MultiThreadIoEventLoopGroup(
@@ -94,7 +49,7 @@ final class FakeSidecar implements AutoCloseable {
 
   private final Said said = new Said("ours");
   private final Map<String, Function<Message, String>> answers = new ConcurrentHashMap<>();
-  private final Map<String, BlockingQueue<Stream>> streams = new ConcurrentHashMap<>();
+  private final Map<String, BlockingQueue<FakeCall>> streams = new ConcurrentHashMap<>();
   private final List<String> asked = new CopyOnWriteArrayList<>();
   private final AtomicInteger connections = new AtomicInteger();
   private final Path folder;
@@ -130,7 +85,7 @@ final class FakeSidecar implements AutoCloseable {
   }
 
   void start() throws IOException {
-    server =
+    NettyServerBuilder builder =
         NettyServerBuilder.forAddress(UnixDomainSocketAddress.of(socket()))
             .channelType(NioServerDomainSocketChannel.class)
             .bossEventLoopGroup(LOOPS)
@@ -138,45 +93,20 @@ final class FakeSidecar implements AutoCloseable {
             // Unknown to such sockets, which netty warns of.
             .withChildOption(ChannelOption.SO_KEEPALIVE, null)
             .maxConcurrentCallsPerConnection(callsPerConnection)
-            .addTransportFilter(new Counter())
-            .addService(service(LeaseServiceGrpc.getServiceDescriptor()))
-            .addService(service(ScheduleServiceGrpc.getServiceDescriptor()))
-            .build()
-            .start();
+            .addTransportFilter(new Counter());
+    server = FakeCall.serve(builder, said, this::take);
   }
 
-  /** All methods of a service. */
-  private ServerServiceDefinition service(ServiceDescriptor descriptor) {
-    ServerServiceDefinition.Builder service = ServerServiceDefinition.builder(descriptor);
-    for (MethodDescriptor<?, ?> each : descriptor.getMethods()) {
-      @SuppressWarnings("unchecked")
-      MethodDescriptor<Message, Message> method = (MethodDescriptor<Message, Message>) each;
-      Message answer =
-          ((MethodDescriptor.PrototypeMarshaller<Message>) method.getResponseMarshaller())
-              .getMessagePrototype();
-      service.addMethod(
-          method,
-          method.getType() == MethodDescriptor.MethodType.UNARY
-              ? ServerCalls.asyncUnaryCall(
-                  (request, client) -> answer(request, answer.newBuilderForType(), client))
-              : ServerCalls.asyncServerStreamingCall(
-                  (request, client) ->
-                      calls(Said.name(request)).add(new Stream(request, answer, client))));
+  private void take(FakeCall call) {
+    if (call.isStream) {
+      calls(call.name).add(call);
+      return;
     }
-    return service.build();
-  }
-
-  private void answer(Message request, Message.Builder answer, StreamObserver<Message> client) {
-    if (request.getDescriptorForType().findFieldByName("generation") != null) {
-      asked.add(said.sent(request));
+    if (call.request.getDescriptorForType().findFieldByName("generation") != null) {
+      asked.add(call.sent());
     }
-    String words = answers.getOrDefault(Said.name(request), any -> "").apply(request);
-    if (words.startsWith("code:")) {
-      client.onError(Said.error(Said.json(words)));
-    } else {
-      client.onNext(said.message(answer, Said.json(words)));
-      client.onCompleted();
-    }
+    String words = answers.getOrDefault(call.name, any -> "").apply(call.request);
+    call.answer(Said.json(words));
   }
 
   /** Answers all unary calls of this name from now on, or refuses them with a {@code code}. */
@@ -188,13 +118,13 @@ final class FakeSidecar implements AutoCloseable {
     on(name, request -> answer);
   }
 
-  private BlockingQueue<Stream> calls(String name) {
+  private BlockingQueue<FakeCall> calls(String name) {
     return streams.computeIfAbsent(name, none -> new LinkedBlockingQueue<>());
   }
 
   /** The next streaming call of this name. */
-  Stream next(String name) throws InterruptedException {
-    Stream call = calls(name).poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+  FakeCall next(String name) throws InterruptedException {
+    FakeCall call = calls(name).poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
     if (call == null) {
       throw new AssertionError("no call comes");
     }
@@ -202,12 +132,12 @@ final class FakeSidecar implements AutoCloseable {
   }
 
   /** The next HoldLease call. */
-  Stream hold() throws InterruptedException {
+  FakeCall hold() throws InterruptedException {
     return next("hold");
   }
 
   /** The next SubscribeSchedule call. */
-  Stream subscription() throws InterruptedException {
+  FakeCall subscription() throws InterruptedException {
     return next("subscribe");
   }
 

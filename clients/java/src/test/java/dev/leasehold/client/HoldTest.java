@@ -106,7 +106,7 @@ class HoldTest extends BenchTest {
     CompletableFuture<Hold> asked = ask(SPEC);
     sidecar.hold();
     CompletableFuture<Hold> endless = ask(SPEC.waitWithoutEnd());
-    FakeSidecar.Stream between = sidecar.hold();
+    FakeCall between = sidecar.hold();
     between.tell("busy: {retry_after: 3600000}");
     between.awaitEnd();
     client.close();
@@ -148,7 +148,7 @@ class HoldTest extends BenchTest {
   void s13AClientIsClosedAfterAReleasesTimeAtTheLatest() throws Exception {
     try (Bench hasty = Bench.hasty()) {
       Held held = hasty.held();
-      held.call().fail(GONE);
+      held.call().end(GONE);
       hasty.sidecar.hold();
       CompletableFuture<ReleaseResult> releasing = held.hold().releaseAsync();
       hasty.client.close();
@@ -188,7 +188,7 @@ class HoldTest extends BenchTest {
   void aListenerThatBlocksHoldsUpNothing() throws Exception {
     CompletableFuture<Void> never = new CompletableFuture<>();
     CompletableFuture<Hold> asked = client.holdAsync(SPEC, event -> never.join());
-    FakeSidecar.Stream call = grant();
+    FakeCall call = grant();
     Hold hold = soon(asked);
     bench.clock.advance(58);
     soon(hold.lost());
@@ -248,7 +248,7 @@ class HoldTest extends BenchTest {
   @Test
   void s16ASaveThatWaitsForAResumeEndsWithTheValidity() throws Exception {
     Held held = bench.held();
-    held.call().fail(GONE);
+    held.call().end(GONE);
     sidecar.hold();
     CompletableFuture<Long> save = held.hold().saveAsync(new byte[1]);
     bench.clock.advance(58);
@@ -273,7 +273,7 @@ class HoldTest extends BenchTest {
         continue;
       }
       CompletableFuture<Hold> asked = ask(spec);
-      FakeSidecar.Stream call = sidecar.hold();
+      FakeCall call = sidecar.hold();
       call.tell("granted: {until: 58000, for: 58000, attempt: 2}");
       Hold hold = soon(asked);
       assertEquals(2, hold.attempt());

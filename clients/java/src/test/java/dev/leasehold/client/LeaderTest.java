@@ -57,7 +57,7 @@ class LeaderTest extends BenchTest {
   void s4ALossInterruptsTheTermAndTheLockIsTakenAgain() throws Exception {
     Future<String> result = leadUntil(3);
     for (int failed = 0; failed < 6; failed++) {
-      sidecar.hold().fail(FakeSidecar.GONE);
+      sidecar.hold().end(FakeSidecar.GONE);
     }
     grant().tell("lost: {reason: BROKEN}");
     grant().tell("lost: {reason: BROKEN}");
@@ -90,7 +90,7 @@ class LeaderTest extends BenchTest {
     sidecar.on("release", FakeSidecar.TAKEN);
     Future<String> result = leadUntil(1);
     grant();
-    FakeSidecar.Stream second = sidecar.hold();
+    FakeCall second = sidecar.hold();
     assertEquals(1, pauses.size());
     sidecar.on("release", "outcome: RELEASED");
     second.tell(FakeSidecar.GRANTED);
@@ -100,12 +100,12 @@ class LeaderTest extends BenchTest {
   @Test
   void aRefusalThatDoesNotPassOrAClosedClientEndsIt() throws Exception {
     Future<String> result = leadUntil(1);
-    sidecar.hold().fail("code: PERMISSION_DENIED, reason: ACCESS_DENIED");
+    sidecar.hold().end("code: PERMISSION_DENIED, reason: ACCESS_DENIED");
     assertEquals(
         Optional.of(Reason.ACCESS_DENIED), failure(RefusedException.class, result).reason());
     // Also between two terms.
     result = threads.submit(() -> client.lead(SPEC, term -> null));
-    sidecar.hold().fail(FakeSidecar.GONE);
+    sidecar.hold().end(FakeSidecar.GONE);
     client.close();
     assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, result).code());
   }

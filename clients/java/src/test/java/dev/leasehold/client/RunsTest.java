@@ -34,8 +34,8 @@ class RunsTest extends BenchTest {
         });
   }
 
-  private FakeSidecar.Stream standBy() throws InterruptedException {
-    FakeSidecar.Stream call = sidecar.subscription();
+  private FakeCall standBy() throws InterruptedException {
+    FakeCall call = sidecar.subscription();
     call.tell(STANDBY);
     return call;
   }
@@ -43,7 +43,7 @@ class RunsTest extends BenchTest {
   @Test
   void aRunTellsWhatItIsOfAndItsFirstOutcomeIsRecorded() throws Exception {
     Future<Run> asked = next(runs);
-    FakeSidecar.Stream call = standBy();
+    FakeCall call = standBy();
     call.tell(
         "run: {until: 58000, for: 58000, kind: SCHEDULED, attempt: 2, max_attempts: 3,"
             + " missed_count: 7, lateness: 5000, next_at: 3600, deadline_at: 2400,"
@@ -83,7 +83,7 @@ class RunsTest extends BenchTest {
   @Test
   void s13ARunThatIsOverHereOnlyEndsItsStream() throws Exception {
     Future<Run> asked = next(runs);
-    FakeSidecar.Stream call = standBy();
+    FakeCall call = standBy();
     call.tell(RUN);
     Run run = soon(asked);
     bench.clock.advance(58);
@@ -94,7 +94,7 @@ class RunsTest extends BenchTest {
   @Test
   void anInterruptEndsTheWaitAndNothingIsMissed() throws Exception {
     Future<Run> asked = next(runs);
-    FakeSidecar.Stream call = standBy();
+    FakeCall call = standBy();
     soon(asking).interrupt();
     failure(InterruptedException.class, asked);
     call.tell(RUN);
@@ -108,7 +108,7 @@ class RunsTest extends BenchTest {
         Runs silently = impatient.client.runs(NIGHTLY)) {
       FakeSidecar other = impatient.sidecar;
       Future<Run> asked = next(silently);
-      FakeSidecar.Stream silent = other.subscription();
+      FakeCall silent = other.subscription();
       silent.tell(STANDBY);
       silent.awaitEnd();
       // On a busy machine the first word may come too late, again.
@@ -117,7 +117,7 @@ class RunsTest extends BenchTest {
         silent.tell(RUN);
         Bench.eventually("it subscribes", () -> asked.isDone() || other.hasUnseenCalls());
       }
-      FakeSidecar.Stream call = other.subscription();
+      FakeCall call = other.subscription();
       SubscribeScheduleRequest request = (SubscribeScheduleRequest) call.request;
       assertEquals("run-1", request.getRunId());
       assertEquals(NIGHTLY.toSpec(), request.getSpec());

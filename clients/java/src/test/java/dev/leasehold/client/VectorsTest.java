@@ -67,14 +67,15 @@ class VectorsTest {
   }
 
   private static void play(Vector vector) throws Exception {
-    Stage stage = new Stage(Said.text(vector.head, "kernel", "ours"));
-    for (JsonObject step : vector.steps) {
-      stage.play(step);
+    try (Stage stage = new Stage(Said.text(vector.head, "kernel", "ours"))) {
+      for (JsonObject step : vector.steps) {
+        stage.play(step);
+      }
     }
   }
 
   /** A client in a time of its own, and a sidecar that does what a vector says. */
-  private static final class Stage implements BootClock {
+  private static final class Stage implements BootClock, AutoCloseable {
     private static final long BASE = Said.BASES.get("ours");
 
     private final VirtualTime time = new VirtualTime();
@@ -88,12 +89,12 @@ class VectorsTest {
     private final Runs runs;
     private Optional<Long> until = Optional.empty();
 
-    Stage(String kernel) {
+    Stage(String kernel) throws IOException {
       sidecar = new VectorSidecar(kernel, time, this::isValid);
       CallHeaders headers = new CallHeaders(Optional.empty(), bootId());
       Connections connections =
           new Connections(
-              () -> new Connection("vectors", () -> sidecar, headers),
+              () -> new Connection("vectors", sidecar::channel, headers),
               Constants.STREAMS_PER_CONNECTION,
               () -> {});
       ClientContext.Engine engine = new ClientContext.Engine(time, time, time::nanos);
@@ -102,6 +103,11 @@ class VectorsTest {
       context = new ClientContext(connections, this, engine, limits);
       ScheduleSpec nightly = ScheduleSpec.of("f").cron("30 2 * * *");
       runs = new GrpcSchedules(context) {}.runs(nightly, this::tell);
+    }
+
+    @Override
+    public void close() {
+      sidecar.close();
     }
 
     /** Milliseconds since the vector began. */

@@ -25,7 +25,7 @@ class WaitTest extends BenchTest {
   @Test
   void aWaitWithoutEndAsksAgainWhereItIsBusyAllTheSame() throws Exception {
     CompletableFuture<Hold> asked = ask(ENDLESS);
-    FakeSidecar.Stream call = sidecar.hold();
+    FakeCall call = sidecar.hold();
     dev.leasehold.v1.LeaseSpec spec = ((HoldLeaseRequest) call.request).getSpec();
     assertTrue(spec.getWaitWithoutEnd() && !spec.hasWait());
     call.tell("busy: {retry_after: 1}");
@@ -37,7 +37,7 @@ class WaitTest extends BenchTest {
   void aWaiterThatHearsNothingAsksAgainAndASingleTryFails() throws Exception {
     try (Bench impatient = Bench.impatient()) {
       CompletableFuture<Hold> asked = impatient.client.holdAsync(ENDLESS, event -> {});
-      FakeSidecar.Stream silent = impatient.sidecar.hold();
+      FakeCall silent = impatient.sidecar.hold();
       silent.tell("waiting: {}");
       silent.awaitEnd();
       // On a busy machine the first answer may come too late, again.

@@ -38,8 +38,8 @@ class WatchTest extends BenchTest {
     return events;
   }
 
-  private FakeSidecar.Stream watched(String... events) throws InterruptedException {
-    FakeSidecar.Stream call = sidecar.next("watch_locks");
+  private FakeCall watched(String... events) throws InterruptedException {
+    FakeCall call = sidecar.next("watch_locks");
     List.of(events).forEach(call::tell);
     return call;
   }
@@ -66,22 +66,22 @@ class WatchTest extends BenchTest {
   void eachDifferenceIsToldOnceAlsoAfterABreak() throws Exception {
     try (LocksWatch watch = client.watchLocks(WatchLocksRequest.getDefaultInstance())) {
       String allOfThem = "listed: {locks: 3}";
-      FakeSidecar.Stream first =
+      FakeCall first =
           watched("changed: " + A_HELD, "changed: " + B_HELD, "changed: " + C_HELD, allOfThem);
       List.of("changed: " + A_HELD, "", "gone: x").forEach(first::tell);
       next(watch, 3);
       assertEquals(List.of(new LocksEvent.Listed(3)), next(watch, 1));
-      first.fail(FakeSidecar.GONE);
+      first.end(FakeSidecar.GONE);
       // One that breaks before it has listed says nothing of those that it did not bring.
-      watched("changed: " + A_AVAILABLE).fail(FakeSidecar.GONE);
-      FakeSidecar.Stream third =
+      watched("changed: " + A_AVAILABLE).end(FakeSidecar.GONE);
+      FakeCall third =
           watched("changed: " + A_AVAILABLE, "changed: " + C_HELD, "listed: {locks: 2}");
       List<LocksEvent> news =
           List.of(new LocksEvent.Changed(FREE), new LocksEvent.Gone("b"), new LocksEvent.Listed(2));
       assertEquals(news, next(watch, 3));
       List.of("gone: c", "changed: " + B_HELD).forEach(third::tell);
       assertEquals(List.of(new LocksEvent.Gone("c"), new LocksEvent.Changed(B)), next(watch, 2));
-      third.fail("code: UNAVAILABLE, reason: STORE_UNAVAILABLE");
+      third.end("code: UNAVAILABLE, reason: STORE_UNAVAILABLE");
       assertThrows(RefusedException.class, watch::next, "not opened for an error of the store");
     }
   }
@@ -90,7 +90,7 @@ class WatchTest extends BenchTest {
   void aWatchThatHearsNothingIsOpenedAgainAndTellsNothingTwice() throws Exception {
     try (Bench impatient = Bench.impatient();
         LockWatch watch = impatient.client.watchLock(Locks.at("locks/p"))) {
-      FakeSidecar.Stream call = impatient.sidecar.next("watch_lock");
+      FakeCall call = impatient.sidecar.next("watch_lock");
       call.tell("record: " + A_HELD);
       call.tell("record: " + A_HELD);
       assertEquals(A, watch.next().orElseThrow());
@@ -111,7 +111,7 @@ class WatchTest extends BenchTest {
   @Test
   void aWatchThatHasEndedStaysSo() throws Exception {
     try (LocksWatch watch = client.watchLocks(WatchLocksRequest.getDefaultInstance())) {
-      watched().complete();
+      watched().end("");
       assertEquals(Optional.empty(), watch.next());
       assertEquals(Optional.empty(), watch.next());
     }

@@ -32,7 +32,7 @@ class WithHoldTest extends BenchTest {
   @Test
   void aBodyGivesItsResultAndTheLockIsReleased() throws Exception {
     Future<Long> result = under(Hold::fencingToken);
-    FakeSidecar.Stream call = grant();
+    FakeCall call = grant();
     assertEquals(65_536, soon(result));
     assertAsked("release 1");
     call.awaitEnd();
@@ -130,7 +130,7 @@ class WithHoldTest extends BenchTest {
               inside.complete(Thread.currentThread());
               return client.hold(SPEC.waitWithoutEnd());
             });
-    FakeSidecar.Stream call = sidecar.hold();
+    FakeCall call = sidecar.hold();
     soon(inside).interrupt();
     assertInstanceOf(InterruptedException.class, failure(result));
     call.awaitEnd();
