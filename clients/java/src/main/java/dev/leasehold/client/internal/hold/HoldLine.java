@@ -33,7 +33,7 @@ public final class HoldLine {
 
   private final ClientContext context;
   private final HoldState state;
-  private final String leaseId;
+  private final Grant grant;
   private final Connections.Place place;
   private String resumeToken;
 
@@ -50,13 +50,13 @@ public final class HoldLine {
     this.context = context;
     this.state = state;
     place = stream.beside();
-    leaseId = grant.getLeaseId();
+    this.grant = grant;
     resumeToken = grant.getResumeToken();
     generation = grant.getGeneration();
   }
 
   String leaseId() {
-    return leaseId;
+    return grant.getLeaseId();
   }
 
   /** Short calls about the hold, where its sidecar is. */
@@ -93,14 +93,14 @@ public final class HoldLine {
     return Optional.of(resumeToken);
   }
 
-  void resumed(Grant grant, LifeLine stream) {
+  void resumed(Grant again, LifeLine stream) {
     try (Connections.Place there = stream.beside()) {
       place.moveTo(there);
     }
     synchronized (this) {
       resuming = false;
-      generation = grant.getGeneration();
-      resumeToken = grant.getResumeToken();
+      generation = again.getGeneration();
+      resumeToken = again.getResumeToken();
     }
   }
 
@@ -123,16 +123,18 @@ public final class HoldLine {
 
   /**
    * The generation to release. While a resume is unanswered that is the one of the answer, if it
-   * comes until {@code until}: a sidecar that has not noticed the break would hand the lock on
-   * while another takes the hold up. Fails with the reason that forbids a release.
+   * comes within the validity and until {@code deadline}: a sidecar that has not noticed the break
+   * would hand the lock on while another takes the hold up. Fails with the reason that forbids a
+   * release.
    */
-  CompletableFuture<Long> releasable(BootInstant until, String lockPath) {
+  public CompletableFuture<Long> releasable(BootInstant deadline) {
+    BootInstant until = deadline.isBefore(state.validUntil()) ? deadline : state.validUntil();
     String why = "the hold was being resumed, and no sidecar has answered yet";
     return whenKnown(
         new Question(
             this::toRelease,
             () -> until.since(context.clock().latest()).isZero(),
-            () -> new ReleaseUnconfirmedException(lockPath, why, null)));
+            () -> new ReleaseUnconfirmedException(grant.getLockPath(), why, null)));
   }
 
   /**
@@ -170,9 +172,8 @@ public final class HoldLine {
   }
 
   /**
-   * Takes in what a call of the generation {@code asked} has failed with, which may tell the hold's
-   * end. False if that is not of the hold as it is now: it goes on with another generation, or a
-   * resume is unanswered, which may make one (S16).
+   * Takes in why a call of the generation {@code asked} has failed. False if it tells the end of a
+   * hold that is not the one as it is now: that has another generation, or may get one (S16).
    */
   boolean takeIn(Throwable error, long asked) {
     Optional<Loss> loss = Losses.toldBy(error);

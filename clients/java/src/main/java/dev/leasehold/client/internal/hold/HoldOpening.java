@@ -141,7 +141,12 @@ public final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   /** One asking. */
-  private record Round(HoldLeaseLine stream, Silence silence, BootInstant sent) {}
+  private record Round(HoldLeaseLine stream, Silence silence, BootInstant sent) {
+    void end() {
+      silence.stop();
+      stream.cancel();
+    }
+  }
 
   private dev.leasehold.v1.LeaseSpec spec() {
     boolean again = asked && !request.toMessage().getWaitWithoutEnd();
@@ -190,23 +195,19 @@ public final class HoldOpening extends CompletableFuture<Hold> {
           granted(response.getGranted(), round.sent);
         }
         case BUSY -> {
-          round.silence.stop();
-          round.stream.cancel();
+          round.end();
           busy(response.getBusy());
         }
         case LOST -> {
-          round.silence.stop();
-          round.stream.cancel();
+          round.end();
           fail(new LostException(Losses.of(response.getLost())));
         }
         case ALREADY_DONE -> {
-          round.silence.stop();
-          round.stream.cancel();
+          round.end();
           fail(Grants.over(request, OccurrenceOverException.of(response.getAlreadyDone())));
         }
         case SKIPPED -> {
-          round.silence.stop();
-          round.stream.cancel();
+          round.end();
           fail(Grants.over(request, OccurrenceOverException.of(response.getSkipped())));
         }
         case RENEWED, AT_RISK, RECOVERED, DRAINING, REVOKED, RELEASED, EVENT_NOT_SET -> {}

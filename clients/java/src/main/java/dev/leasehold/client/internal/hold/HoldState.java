@@ -194,10 +194,6 @@ public final class HoldState {
     return wasValid;
   }
 
-  synchronized boolean isOver() {
-    return over;
-  }
-
   /** Why the hold was lost, if it was. */
   public synchronized Optional<Loss> loss() {
     return Optional.ofNullable(loss);

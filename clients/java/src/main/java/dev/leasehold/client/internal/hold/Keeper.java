@@ -154,12 +154,6 @@ public final class Keeper {
     return line;
   }
 
-  /** The generation to release, once it is known (S16), by {@code deadline} at the latest. */
-  public CompletableFuture<Long> releasable(BootInstant deadline) {
-    BootInstant until = deadline.isBefore(state.validUntil()) ? deadline : state.validUntil();
-    return line.releasable(until, grant.getLockPath());
-  }
-
   /** No try to resume will ever work. */
   private void refused(Loss loss) {
     line.refuse(loss);
@@ -364,20 +358,10 @@ public final class Keeper {
   private void onAnswer(
       Signal<HoldLeaseResponse> signal, String attemptId, BootInstant sent, Duration pause) {
     if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
-      switch (message.response().getEventCase()) {
-        case GRANTED -> resumed(message.response().getGranted(), sent);
-        case LOST -> refused(Losses.of(message.response().getLost()));
-        case WAITING,
-            BUSY,
-            RENEWED,
-            AT_RISK,
-            RECOVERED,
-            DRAINING,
-            REVOKED,
-            RELEASED,
-            ALREADY_DONE,
-            SKIPPED,
-            EVENT_NOT_SET -> {}
+      if (message.response().hasGranted()) {
+        resumed(message.response().getGranted(), sent);
+      } else if (message.response().hasLost()) {
+        refused(Losses.of(message.response().getLost()));
       }
     } else if (signal instanceof Signal.End<HoldLeaseResponse> end) {
       Optional<Loss> refusal = Losses.ifFinal(end.why());

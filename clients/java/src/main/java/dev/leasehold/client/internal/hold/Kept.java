@@ -75,9 +75,7 @@ public abstract class Kept {
                     .thenApply(validity -> state.takeIn(validity, Optional.of(sent)))));
   }
 
-  /**
-   * The current thread runs under the lock from now on, and is interrupted when the hold is lost.
-   */
+  /** The current thread runs under the lock from now on: a loss interrupts it. */
   public final void interruptOnLoss() {
     keeper.interrupt().enter();
   }

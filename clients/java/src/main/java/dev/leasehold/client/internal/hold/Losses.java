@@ -1,5 +1,6 @@
 package dev.leasehold.client.internal.hold;
 
+import com.google.protobuf.Descriptors.EnumValueDescriptor;
 import dev.leasehold.client.Loss;
 import dev.leasehold.client.Reason;
 import dev.leasehold.client.RefusedException;
@@ -60,12 +61,9 @@ final class Losses {
       return Optional.empty();
     }
     String name = PREFIX + refusal.lossReason().orElse("UNSPECIFIED");
-    LossReason reason = LossReason.LOSS_REASON_UNSPECIFIED;
-    for (LossReason known : LossReason.values()) {
-      if (known.name().equals(name)) {
-        reason = known;
-      }
-    }
+    EnumValueDescriptor known = LossReason.getDescriptor().findValueByName(name);
+    LossReason reason =
+        known == null ? LossReason.LOSS_REASON_UNSPECIFIED : LossReason.valueOf(known);
     return Optional.of(new Loss(reason, refusal.sidecarMessage()));
   }
 

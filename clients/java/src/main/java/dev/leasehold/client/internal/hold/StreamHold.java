@@ -32,7 +32,7 @@ public final class StreamHold extends Kept implements Hold {
   private CompletableFuture<ReleaseResult> released;
 
   /** What the release carries. */
-  private Ending ending = Ending.PLAIN;
+  private volatile Ending ending = Ending.PLAIN;
 
   /** The loss that only the release has found. */
   private volatile Optional<Loss> found = Optional.empty();
@@ -146,6 +146,7 @@ public final class StreamHold extends Kept implements Hold {
         ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST).build();
     ClientContext context = keeper.context();
     return keeper
+        .line()
         .releasable(context.clock().latest())
         .thenCompose(
             generation ->
@@ -160,6 +161,7 @@ public final class StreamHold extends Kept implements Hold {
     BootInstant deadline = context.clock().latest().plus(timeout);
     keeper.releasing();
     return keeper
+        .line()
         .releasable(deadline)
         .thenCompose(
             generation -> {
@@ -196,18 +198,14 @@ public final class StreamHold extends Kept implements Hold {
     if (isCheckpointIgnored(result)) {
       throw Refusals.unknownCalls("checkpoints");
     }
-    if (hasOutcome()) {
+    if (ending.outcome().isPresent()) {
       Ending.checkRecorded(result);
     }
     return result;
   }
 
-  private synchronized boolean hasOutcome() {
-    return ending.outcome().isPresent();
-  }
-
   /** S37: the sidecar says what became of a checkpoint, if it knows of them. */
-  private synchronized boolean isCheckpointIgnored(ReleaseResult result) {
+  private boolean isCheckpointIgnored(ReleaseResult result) {
     return ending.checkpoint().isPresent()
         && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_RELEASED
         && result.getCheckpointOutcome() == CheckpointOutcome.CHECKPOINT_OUTCOME_UNSPECIFIED;

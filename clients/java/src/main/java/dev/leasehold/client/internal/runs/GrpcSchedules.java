@@ -153,7 +153,8 @@ public abstract class GrpcSchedules implements Schedules {
   @Override
   public CompleteRunResponse completeRun(String runId, Completion completion)
       throws InterruptedException {
-    return Calls.await(StreamRun.send(context.calls(), completion.toMessage(runId)));
+    return Calls.await(
+        StreamRun.send(context.calls(), completion.toMessage(runId), Constants.COMPLETION_TIMEOUT));
   }
 
   private <T> T call(Function<ScheduleServiceFutureStub, ListenableFuture<T>> method)

@@ -53,11 +53,7 @@ final class StreamRun extends Kept implements Run {
   }
 
   /** Says how a run ended. */
-  static CompletableFuture<CompleteRunResponse> send(Calls calls, CompleteRunRequest request) {
-    return send(calls, request, Constants.COMPLETION_TIMEOUT);
-  }
-
-  private static CompletableFuture<CompleteRunResponse> send(
+  static CompletableFuture<CompleteRunResponse> send(
       Calls calls, CompleteRunRequest request, Duration patience) {
     return calls.callSchedules(patience, stub -> stub.completeRun(request));
   }
@@ -249,6 +245,7 @@ final class StreamRun extends Kept implements Run {
           }
         });
     keeper
+        .line()
         .releasable(state.validUntil())
         // Where no resume was answered until the lease was over, the run is named by its id.
         .exceptionally(unanswered -> keeper.line().generation())
@@ -270,7 +267,7 @@ final class StreamRun extends Kept implements Run {
     if (answer.isDone()) {
       return;
     }
-    send(keeper.line().calls(), request)
+    send(keeper.line().calls(), request, Constants.COMPLETION_TIMEOUT)
         .whenComplete(
             (told, error) -> {
               if (error == null) {
