@@ -2,26 +2,16 @@ package dev.leasehold.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.internal.connect.Endpoint;
-import io.grpc.CallOptions;
-import io.grpc.Channel;
-import io.grpc.ClientCall;
-import io.grpc.ClientInterceptor;
-import io.grpc.MethodDescriptor;
 import io.grpc.Status;
-import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
 import java.util.List;
-import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.UnaryOperator;
@@ -126,32 +116,6 @@ class ClientOptionsTest extends BenchTest {
   }
 
   @Test
-  void s13AReleaseIsWaitedForAsLongAsAskedAndDoesNotGoBeforeWhatTheBodyThrew() throws Exception {
-    CountDownLatch never = new CountDownLatch(1);
-    try (Bench hasty = Bench.hasty()) {
-      hasty.sidecar.on(
-          "release",
-          request -> {
-            Bench.await(never);
-            return "";
-          });
-      Hold held = hasty.held().hold();
-      IOException boom = new IOException("boom");
-      Executable block =
-          () -> {
-            try (held) {
-              throw boom;
-            }
-          };
-      assertEquals(boom, assertThrows(IOException.class, block));
-      Throwable late = boom.getSuppressed()[0];
-      assertInstanceOf(ReleaseUnconfirmedException.class, late);
-      assertTrue(late.getMessage().contains("within 200 ms"), late.getMessage());
-      never.countDown();
-    }
-  }
-
-  @Test
   void s20ATokenIsAskedForEachCallAndWithoutItTheCallFails() throws Exception {
     AtomicInteger asked = new AtomicInteger();
     UnaryOperator<ClientBuilder> options =
@@ -169,26 +133,6 @@ class ClientOptionsTest extends BenchTest {
       RefusedException error = assertThrows(RefusedException.class, holder.client::listLocks);
       assertEquals(Status.Code.UNAUTHENTICATED, error.code());
       assertTrue(error.getMessage().contains("the file is gone"), error.getMessage());
-    }
-  }
-
-  private static final class Recorder implements ClientInterceptor {
-    private final Queue<String> methods = new ConcurrentLinkedQueue<>();
-
-    @Override
-    public <Q, A> ClientCall<Q, A> interceptCall(
-        MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
-      methods.add(method.getBareMethodName());
-      return next.newCall(method, options);
-    }
-  }
-
-  @Test
-  void interceptorsSeeEachCall() throws Exception {
-    Recorder recorder = new Recorder();
-    try (Bench traced = new Bench(builder -> builder.intercept(recorder))) {
-      traced.held().hold().close();
-      assertEquals(List.of("HoldLease", "ReleaseLease"), List.copyOf(recorder.methods));
     }
   }
 }

@@ -155,7 +155,11 @@ final class Said {
       case BOOLEAN -> said.getAsBoolean();
       case BYTE_STRING -> ByteString.copyFromUtf8(said.getAsString());
       case ENUM ->
-          field.getEnumType().findValueByName(prefix(field.getEnumType()) + said.getAsString());
+          said.getAsString().matches("\\d+")
+              ? field.getEnumType().findValueByNumberCreatingIfUnknown(said.getAsInt())
+              : field
+                  .getEnumType()
+                  .findValueByName(prefix(field.getEnumType()) + said.getAsString());
       case MESSAGE ->
           switch (field.getMessageType().getName()) {
             case "Duration" -> span(said.getAsLong());

@@ -5,9 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceImplBase;
-import dev.leasehold.v1.ResolvePathRequest;
-import dev.leasehold.v1.ResolvePathResponse;
 import io.grpc.Grpc;
 import io.grpc.Metadata;
 import io.grpc.Server;
@@ -15,7 +12,6 @@ import io.grpc.ServerCall;
 import io.grpc.ServerCallHandler;
 import io.grpc.ServerInterceptor;
 import io.grpc.TlsServerCredentials;
-import io.grpc.stub.StreamObserver;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -31,6 +27,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -38,47 +35,47 @@ import org.junit.jupiter.api.io.TempDir;
 
 @Timeout(60)
 class TlsTest {
-  private static final String PASSWORD = "password";
-  private static final String JAVA = System.getProperty("java.home");
+  /** A certificate that vouches for itself, and its key. */
+  private static final class Identity {
+    private final byte[] certificate;
+    private final byte[] key;
 
-  /** A certificate that vouches for itself. */
-  private record Identity(String certificatePem, String keyPem) {
+    Identity(byte[] certificate, byte[] key) {
+      this.certificate = certificate;
+      this.key = key;
+    }
+
     static Identity make(Path folder, String name, String alternative) throws Exception {
       Path store = folder.resolve(name + ".p12");
       String command =
-          "%s -genkeypair -alias %s -keyalg EC -dname CN=%s -ext san=%s -storetype PKCS12"
-              .formatted(Path.of(JAVA, "bin", "keytool"), name, name, alternative);
+          "%s/bin/keytool -genkeypair -alias %s -keyalg EC -dname CN=%s -ext san=%s -keystore %s"
+              .formatted(System.getProperty("java.home"), name, name, alternative, store);
       List<String> words = new ArrayList<>(List.of(command.split(" ")));
-      words.addAll(List.of("-keystore", store.toString(), "-storepass", PASSWORD));
+      words.addAll(List.of("-storetype", "PKCS12", "-storepass", "password"));
       Process keytool = new ProcessBuilder(words).redirectErrorStream(true).start();
       String said = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
       assertEquals(0, keytool.waitFor(), said);
       KeyStore keys = KeyStore.getInstance("PKCS12");
       try (InputStream stream = Files.newInputStream(store)) {
-        keys.load(stream, PASSWORD.toCharArray());
+        keys.load(stream, "password".toCharArray());
       }
       return new Identity(
           pem("CERTIFICATE", keys.getCertificate(name).getEncoded()),
-          pem("PRIVATE KEY", keys.getKey(name, PASSWORD.toCharArray()).getEncoded()));
+          pem("PRIVATE KEY", keys.getKey(name, "password".toCharArray()).getEncoded()));
     }
 
-    private static String pem(String kind, byte[] der) {
+    private static byte[] pem(String kind, byte[] der) {
       String text = Base64.getMimeEncoder().encodeToString(der);
-      return "-----BEGIN " + kind + "-----\n" + text + "\n-----END " + kind + "-----\n";
-    }
-
-    byte[] certificate() {
-      return certificatePem.getBytes(StandardCharsets.US_ASCII);
-    }
-
-    byte[] key() {
-      return keyPem.getBytes(StandardCharsets.US_ASCII);
+      return ("-----BEGIN " + kind + "-----\n" + text + "\n-----END " + kind + "-----\n")
+          .getBytes(StandardCharsets.US_ASCII);
     }
   }
 
+  private static Identity sidecar;
+  private static Identity holder;
+  private static Identity stranger;
+
   private final Queue<String> authorizations = new ConcurrentLinkedQueue<>();
-  private Identity sidecar;
-  private Identity holder;
   private Server server;
 
   private final class Recorder implements ServerInterceptor {
@@ -91,19 +88,15 @@ class TlsTest {
     }
   }
 
-  private static final class Resolver extends LeaseServiceImplBase {
-    @Override
-    public void resolvePath(
-        ResolvePathRequest request, StreamObserver<ResolvePathResponse> answer) {
-      answer.onNext(ResolvePathResponse.newBuilder().setLockPath("locks/p").build());
-      answer.onCompleted();
-    }
+  @BeforeAll
+  static void makeThem(@TempDir Path folder) throws Exception {
+    sidecar = Identity.make(folder, "sidecar", "IP:127.0.0.1");
+    holder = Identity.make(folder, "holder", "DNS:holder");
+    stranger = Identity.make(folder, "stranger", "DNS:stranger");
   }
 
   @BeforeEach
-  void open(@TempDir Path folder) throws Exception {
-    sidecar = Identity.make(folder, "sidecar", "IP:127.0.0.1");
-    holder = Identity.make(folder, "holder", "DNS:holder");
+  void open() throws IOException {
     serve(0, holder);
   }
 
@@ -111,15 +104,14 @@ class TlsTest {
   private void serve(int port, Identity trusted) throws IOException {
     TlsServerCredentials.Builder credentials =
         TlsServerCredentials.newBuilder()
-            .keyManager(stream(sidecar.certificate()), stream(sidecar.key()))
-            .trustManager(stream(trusted.certificate()))
+            .keyManager(stream(sidecar.certificate), stream(sidecar.key))
+            .trustManager(stream(trusted.certificate))
             .clientAuth(TlsServerCredentials.ClientAuth.REQUIRE);
     server =
-        Grpc.newServerBuilderForPort(port, credentials.build())
-            .addService(new Resolver())
-            .intercept(new Recorder())
-            .build()
-            .start();
+        FakeCall.serve(
+            Grpc.newServerBuilderForPort(port, credentials.build()).intercept(new Recorder()),
+            new Said("ours"),
+            call -> call.answer(Said.json("lock_path: 'locks/p'")));
   }
 
   private static InputStream stream(byte[] content) {
@@ -131,66 +123,63 @@ class TlsTest {
     assertTrue(server.shutdownNow().awaitTermination(20, TimeUnit.SECONDS));
   }
 
-  private ClientBuilder builder(String host) {
-    return LeaseholdClient.builder("https://" + host + ":" + server.getPort())
-        .caCertificate(sidecar.certificate());
+  private ClientBuilder builder() {
+    return LeaseholdClient.builder("https://127.0.0.1:" + server.getPort())
+        .caCertificate(sidecar.certificate);
   }
 
   /** What the first call of a client fails with. */
-  private static UnreachableException unreachable(ClientBuilder builder) {
+  private static String unreachable(ClientBuilder builder) {
     try (LeaseholdClient client = builder.connect()) {
-      return assertThrows(UnreachableException.class, () -> client.resolvePath(Locks.key("f", "")));
+      return assertThrows(UnreachableException.class, () -> pathAt(client)).getMessage();
     }
+  }
+
+  private static String pathAt(LeaseholdClient client) throws InterruptedException {
+    return client.resolvePath(Locks.key("f", "")).getLockPath();
   }
 
   @Test
   void bothSidesShowTheirCertificatesAndTheTokenIsSent() throws Exception {
-    try (LeaseholdClient client =
-        builder("127.0.0.1")
-            .clientCertificate(holder.certificate(), holder.key())
-            .bearerToken("secret\n")
-            .connect()) {
-      assertEquals("locks/p", client.resolvePath(Locks.key("f", "")).getLockPath());
+    ClientBuilder builder = builder().clientCertificate(holder.certificate, holder.key);
+    try (LeaseholdClient client = builder.bearerToken("secret\n").connect()) {
+      assertEquals("locks/p", pathAt(client));
     }
     assertEquals(List.of("Bearer secret"), List.copyOf(authorizations));
   }
 
   @Test
-  void aSidecarThatWantsACertificateSaysSo(@TempDir Path folder) throws Exception {
-    Identity stranger = Identity.make(folder, "stranger", "DNS:stranger");
-    ClientBuilder shown =
-        builder("127.0.0.1").clientCertificate(stranger.certificate(), stranger.key());
-    for (ClientBuilder builder : List.of(builder("127.0.0.1"), shown)) {
-      UnreachableException error = unreachable(builder);
-      String message = error.getMessage();
+  void aSidecarThatWantsACertificateSaysSo() {
+    ClientBuilder shown = builder().clientCertificate(stranger.certificate, stranger.key);
+    for (ClientBuilder builder : List.of(builder(), shown)) {
+      String message = unreachable(builder);
       assertTrue(message.contains("wants a client certificate that it trusts"), message);
     }
   }
 
   @Test
-  void certificatesAreAskedForBeforeEachConnection(@TempDir Path folder) throws Exception {
-    Identity renewed = Identity.make(folder, "renewed", "DNS:renewed");
+  void certificatesAreAskedForBeforeEachConnection() throws Exception {
     AtomicReference<Identity> current = new AtomicReference<>(holder);
     ClientBuilder builder =
         LeaseholdClient.builder("https://127.0.0.1:" + server.getPort())
             .tls(
                 () ->
-                    TlsCredentials.trusting(sidecar.certificate())
-                        .withClientCertificate(current.get().certificate(), current.get().key()));
+                    TlsCredentials.trusting(sidecar.certificate)
+                        .withClientCertificate(current.get().certificate, current.get().key));
     try (LeaseholdClient client = builder.connect()) {
-      client.resolvePath(Locks.key("f", ""));
+      pathAt(client);
       int port = server.getPort();
       close();
-      // From now on only the renewed certificate is trusted.
-      current.set(renewed);
-      serve(port, renewed);
+      // From now on only the new certificate is trusted.
+      current.set(stranger);
+      serve(port, stranger);
       eventually("the new connection shows the new certificate", () -> isAnswered(client));
     }
   }
 
   private static boolean isAnswered(LeaseholdClient client) {
     try {
-      return !client.resolvePath(Locks.key("f", "")).getLockPath().isEmpty();
+      return !pathAt(client).isEmpty();
     } catch (RefusedException notYet) {
       return false;
     } catch (InterruptedException interrupted) {
@@ -200,13 +189,9 @@ class TlsTest {
 
   @Test
   void aSidecarOfAnotherAuthorityOrNameIsNotTalkedTo() {
-    unreachable(
-        builder("127.0.0.1")
-            .caCertificate(holder.certificate())
-            .clientCertificate(holder.certificate(), holder.key()));
-    unreachable(
-        builder("127.0.0.1")
-            .serverName("elsewhere")
-            .clientCertificate(holder.certificate(), holder.key()));
+    ClientBuilder builder = builder().clientCertificate(holder.certificate, holder.key);
+    unreachable(builder.serverName("elsewhere"));
+    builder = builder().clientCertificate(holder.certificate, holder.key);
+    unreachable(builder.caCertificate(holder.certificate));
   }
 }

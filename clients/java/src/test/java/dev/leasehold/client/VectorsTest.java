@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
@@ -33,6 +32,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.function.Executable;
 
 /** Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean. */
 class VectorsTest {
@@ -176,25 +176,16 @@ class VectorsTest {
       reach(at);
       long sleep = Said.number(step, "sleep", 0);
       slept.addAndGet(sleep);
-      for (Map.Entry<String, JsonElement> answer : entries(step, "answer")) {
-        sidecar.give(answer.getKey(), answer.getValue().getAsJsonObject());
+      for (String kind : List.of("answer", "refuse")) {
+        entries(step, kind).forEach((call, said) -> sidecar.give(call, said.getAsJsonObject()));
       }
-      for (Map.Entry<String, JsonElement> refusal : entries(step, "refuse")) {
-        sidecar.give(refusal.getKey(), refusal.getValue().getAsJsonObject());
-      }
-      for (Map.Entry<String, JsonElement> deed : entries(step, "do")) {
-        start(deed.getKey(), deed.getValue().getAsJsonObject());
-      }
+      entries(step, "do").forEach((deed, how) -> start(deed, how.getAsJsonObject()));
       settle();
       int on = (int) Said.number(step, "on", 0);
       if (step.has("tell")) {
-        JsonElement tell = step.get("tell");
-        JsonArray events = new JsonArray();
-        if (tell.isJsonArray()) {
-          events = tell.getAsJsonArray();
-        } else {
-          events.add(tell);
-        }
+        JsonElement said = step.get("tell");
+        List<JsonElement> events =
+            said.isJsonArray() ? said.getAsJsonArray().asList() : List.of(said);
         events.forEach(event -> sidecar.tell(on, event.getAsJsonObject()));
       }
       if (step.has("break")) {
@@ -205,8 +196,8 @@ class VectorsTest {
       compare(at, step);
     }
 
-    private static Iterable<Map.Entry<String, JsonElement>> entries(JsonObject of, String name) {
-      return of.has(name) ? of.getAsJsonObject(name).entrySet() : List.of();
+    private static Map<String, JsonElement> entries(JsonObject of, String name) {
+      return of.has(name) ? of.getAsJsonObject(name).asMap() : Map.of();
     }
 
     /** Lets the time go on to a step. The validity ends at its end, neither sooner nor later. */
@@ -272,30 +263,16 @@ class VectorsTest {
                       held = (Kept) granted;
                       ended(name, "held", error);
                     });
-        case "release" ->
-            ((Hold) held)
-                .releaseAsync()
-                .whenComplete(
-                    (result, error) ->
-                        ended(name, error == null ? bare(result.getOutcome().name()) : "", error));
+        case "release" -> block(name, () -> bare(((Hold) held).release().getOutcome()));
         case "save_checkpoint" ->
-            ((Hold) held)
-                .saveAsync(deed.get("value").getAsString().getBytes(StandardCharsets.UTF_8))
-                .whenComplete((version, error) -> ended(name, String.valueOf(version), error));
-        case "report_progress" ->
             block(
                 name,
-                () -> {
-                  held.reportProgress();
-                  return "done";
-                });
-        case "extend_lease" ->
-            block(
-                name,
-                () -> {
-                  ((Hold) held).extend(Duration.ofMillis(deed.get("max_hold").getAsLong()));
-                  return "done";
-                });
+                () -> held.save(deed.get("value").getAsString().getBytes(StandardCharsets.UTF_8)));
+        case "report_progress" -> block(name, () -> held.reportProgress(), "done");
+        case "extend_lease" -> {
+          Duration maxHold = Duration.ofMillis(deed.get("max_hold").getAsLong());
+          block(name, () -> ((Hold) held).extend(maxHold), "done");
+        }
         case "next_run" ->
             block(
                 name,
@@ -305,13 +282,9 @@ class VectorsTest {
                   return "run " + run.attempt();
                 });
         case "complete" -> {
-          Completion completion =
-              switch (deed.get("outcome").getAsString()) {
-                case "SUCCEEDED" -> Completion.succeeded();
-                case "FAILED" -> Completion.failed("");
-                default -> throw new AssertionError(deed);
-              };
-          block(name, () -> bare(((Run) held).complete(completion).getResult().name()));
+          boolean isSuccess = deed.get("outcome").getAsString().equals("SUCCEEDED");
+          Completion completion = isSuccess ? Completion.succeeded() : Completion.failed("");
+          block(name, () -> bare(((Run) held).complete(completion).getResult()));
         }
         case "close" -> {
           // In whatever order this and next_run end.
@@ -322,11 +295,24 @@ class VectorsTest {
       }
     }
 
-    private void block(String name, Callable<String> deed) {
+    private void block(String name, Executable deed, String done) {
+      block(
+          name,
+          () -> {
+            try {
+              deed.execute();
+            } catch (Throwable error) {
+              throw (Exception) error;
+            }
+            return done;
+          });
+    }
+
+    private void block(String name, Callable<?> deed) {
       Runnable task =
           () -> {
             try {
-              ended(name, deed.call(), null);
+              ended(name, "" + deed.call(), null);
             } catch (Exception error) {
               ended(name, "", error);
             }
@@ -342,28 +328,19 @@ class VectorsTest {
     }
 
     private static LeaseSpec requestOf(JsonObject deed) {
-      LeaseSpec request = LeaseSpec.of("f");
-      if (deed.has("wait")) {
-        request = request.waitUpTo(Duration.ofMillis(deed.get("wait").getAsLong()));
-      }
-      if (deed.has("permits")) {
-        request = request.permits(deed.get("permits").getAsInt());
-      }
-      if (deed.has("priority")) {
-        request = request.priority(deed.get("priority").getAsInt());
-      }
-      if (deed.has("yields")) {
-        request = request.yields(true);
-      }
-      return deed.has("share") ? request.share(deed.get("share").getAsString()) : request;
+      LeaseSpec spec = LeaseSpec.of("f").waitUpTo(Duration.ofMillis(Said.number(deed, "wait", 0)));
+      return spec.permits((int) Said.number(deed, "permits", 1))
+          .priority((int) Said.number(deed, "priority", 0))
+          .yields(deed.has("yields"))
+          .share(Said.text(deed, "share", ""));
     }
 
     private static String nameOf(Throwable error, String deed) {
       if (error instanceof BusyException busy) {
-        return "busy " + bare(busy.reason().name());
+        return "busy " + bare(busy.reason());
       }
       if (error instanceof LostException lost) {
-        return "lost " + bare(lost.loss().reason().name());
+        return "lost " + bare(lost.loss().reason());
       }
       if (deed.equals("release")) {
         return "unconfirmed";
@@ -376,8 +353,10 @@ class VectorsTest {
     }
 
     /** The name of a value, without that of its enum. */
-    private static String bare(String name) {
-      return name.replaceFirst("^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON|COMPLETION_RESULT)_", "");
+    private static String bare(Enum<?> value) {
+      return value
+          .name()
+          .replaceFirst("^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON|COMPLETION_RESULT)_", "");
     }
 
     private synchronized void tell(ScheduleEvent event) {
@@ -405,7 +384,7 @@ class VectorsTest {
       } else if (event instanceof HoldEvent.Revoked revoked) {
         told.add("revoked by " + revoked.notice().by());
       } else if (event instanceof HoldEvent.Lost lost) {
-        told.add("lost " + bare(lost.loss().reason().name()));
+        told.add("lost " + bare(lost.loss().reason()));
       } else if (!(event instanceof HoldEvent.Granted)) {
         told.add(event.getClass().getSimpleName().toLowerCase(Locale.ROOT));
       }

@@ -5,24 +5,31 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
-import com.google.protobuf.Timestamp;
+import com.google.protobuf.Any;
+import com.google.protobuf.Message;
+import com.google.rpc.BadRequest;
+import com.google.rpc.RetryInfo;
+import dev.leasehold.client.internal.clock.Durations;
 import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.v1.AlreadyDone;
 import dev.leasehold.v1.Busy;
-import dev.leasehold.v1.BusyReason;
-import dev.leasehold.v1.EndedRun;
-import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.ErrorReason;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.OutcomeResult;
-import dev.leasehold.v1.PriorityStatus;
 import dev.leasehold.v1.ReleaseResult;
-import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.Skipped;
+import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
 import java.io.IOException;
+import java.nio.channels.ClosedChannelException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.time.Instant;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** Errors are in the words that all clients use: each line of proto/vectors/words.jsonl. */
@@ -45,8 +52,12 @@ class WordsTest {
 
   private static LeaseholdException error(JsonObject words) {
     String cause = text(words, "cause");
+    Said said = new Said("ours");
     return switch (text(words, "error")) {
-      case "busy" -> new BusyException(busy(words));
+      case "busy" -> {
+        words.add("record", words.deepCopy());
+        yield new BusyException((Busy) said.message(Busy.newBuilder(), words));
+      }
       case "lost" -> {
         LossReason reason = LossReason.valueOf("LOSS_REASON_" + text(words, "reason"));
         yield new LostException(new Loss(reason, text(words, "detail")));
@@ -54,7 +65,18 @@ class WordsTest {
       case "release_unconfirmed" ->
           new ReleaseUnconfirmedException(text(words, "lock_path"), cause, null);
       case "checkpoint_unknown" -> new CheckpointUnknownException(new IOException(cause));
-      case "occurrence_over" -> over(words);
+      case "occurrence_over" -> {
+        if (words.has("outcome")) {
+          words.add("run", words.deepCopy());
+          yield OccurrenceOverException.of(
+              (AlreadyDone) said.message(AlreadyDone.newBuilder(), words));
+        }
+        String watermark = text(words, "watermark");
+        if (!watermark.isEmpty()) {
+          words.addProperty("watermark", Instant.parse(watermark).getEpochSecond());
+        }
+        yield OccurrenceOverException.of((Skipped) said.message(Skipped.newBuilder(), words));
+      }
       case "outcome_not_recorded" -> {
         OutcomeResult result = OutcomeResult.valueOf("OUTCOME_RESULT_" + text(words, "result"));
         yield new OutcomeNotRecordedException(
@@ -67,38 +89,64 @@ class WordsTest {
     };
   }
 
-  private static Busy busy(JsonObject words) {
-    LockRecord record =
-        LockRecord.newBuilder()
-            .setLockPath(text(words, "lock_path"))
-            .setHolder(text(words, "holder"))
-            .setHolderIsLastRecorded(words.has("holder_is_last_recorded"))
+  private static RefusedException refusal(Status.Code code, String reason, Message... details) {
+    String said = "code: " + code + ", message: no, reason: " + reason;
+    com.google.rpc.Status status =
+        StatusProto.fromThrowable(Said.error(Said.json(said))).toBuilder()
+            .addAllDetails(Stream.of(details).map(Any::pack).toList())
             .build();
-    Busy.Builder busy =
-        Busy.newBuilder()
-            .setRecord(record)
-            .setReason(BusyReason.valueOf("BUSY_REASON_" + text(words, "reason")));
-    if (words.has("held_permits")) {
-      busy.setHeldPermits(words.get("held_permits").getAsInt());
-    }
-    if (words.has("priority_status")) {
-      String status = "PRIORITY_STATUS_" + text(words, "priority_status");
-      busy.setPriorityStatus(PriorityStatus.valueOf(status));
-    }
-    return busy.build();
+    return RefusedException.of(StatusProto.toStatusRuntimeException(status));
   }
 
-  private static OccurrenceOverException over(JsonObject words) {
-    if (words.has("outcome")) {
-      RunOutcome outcome = RunOutcome.valueOf("RUN_OUTCOME_" + text(words, "outcome"));
-      EndedRun run = EndedRun.newBuilder().setOutcome(outcome).build();
-      return OccurrenceOverException.of(AlreadyDone.newBuilder().setRun(run).build());
-    }
-    Skipped.Builder skipped = Skipped.newBuilder();
-    if (words.has("watermark")) {
-      long seconds = Instant.parse(text(words, "watermark")).getEpochSecond();
-      skipped.setWatermark(Timestamp.newBuilder().setSeconds(seconds));
-    }
-    return OccurrenceOverException.of(skipped.build());
+  private static RefusedException broken(Status.Code code, String told, Throwable cause) {
+    return RefusedException.of(
+        code.toStatus().withDescription(told).withCause(cause).asRuntimeException());
+  }
+
+  @Test
+  void s19WhatIsWrongIsHadAsData() {
+    BadRequest.Builder details = BadRequest.newBuilder();
+    details.addFieldViolationsBuilder().setField("spec.wait").setDescription("is 25 h");
+    RefusedException refusal =
+        refusal(Status.Code.INVALID_ARGUMENT, "INVALID_FIELD", details.build());
+    assertEquals(Status.Code.INVALID_ARGUMENT, refusal.code());
+    assertEquals(Optional.of(Reason.INVALID_FIELD), refusal.reason());
+    assertEquals(List.of(new FieldViolation("spec.wait", "is 25 h")), refusal.violations());
+    assertEquals("no", refusal.sidecarMessage());
+    assertEquals("no; spec.wait: is 25 h", refusal.getMessage());
+    RetryInfo later =
+        RetryInfo.newBuilder().setRetryDelay(Durations.toWire(Duration.ofSeconds(3))).build();
+    refusal = refusal(Status.Code.UNAVAILABLE, "STORE_THROTTLED", later);
+    assertEquals(Optional.of(Duration.ofSeconds(3)), refusal.retryAfter());
+  }
+
+  @Test
+  void anUnknownReasonKeepsItsNameAndEveryReasonOfTheApiIsKnown() {
+    RefusedException refusal = refusal(Status.Code.INTERNAL, "NEW_ONE");
+    assertEquals(Optional.of("NEW_ONE"), refusal.reasonName());
+    assertEquals(Optional.empty(), refusal.reason());
+    EnumSet<ErrorReason> unknown = EnumSet.allOf(ErrorReason.class);
+    unknown.removeIf(reason -> Reason.of(reason).isPresent());
+    assertEquals(
+        EnumSet.of(ErrorReason.ERROR_REASON_UNSPECIFIED, ErrorReason.UNRECOGNIZED), unknown);
+  }
+
+  @Test
+  void aBrokenConnectionSaysWhatItsCauseSays() {
+    RefusedException refusal =
+        broken(Status.Code.UNAVAILABLE, "io exception", new IOException("Connection refused"));
+    assertEquals(Optional.empty(), refusal.reasonName());
+    assertTrue(refusal.getMessage().contains("Connection refused"), refusal.getMessage());
+  }
+
+  @Test
+  void aChannelThatWasClosedWhileACallBeganIsABrokenConnection() {
+    // What gRPC says of a call that meets the end of its connection.
+    RefusedException refusal =
+        broken(Status.Code.UNKNOWN, "channel closed", new ClosedChannelException());
+    assertEquals(Status.Code.UNAVAILABLE, refusal.code());
+    assertTrue(Refusals.isBreak(refusal));
+    assertTrue(refusal.getMessage().contains("channel closed"), refusal.getMessage());
+    assertEquals(Status.Code.UNKNOWN, broken(Status.Code.UNKNOWN, "", null).code());
   }
 }
