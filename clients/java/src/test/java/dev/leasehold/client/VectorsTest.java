@@ -16,17 +16,25 @@ import dev.leasehold.client.internal.connect.Connections;
 import dev.leasehold.client.internal.hold.HoldOpening;
 import dev.leasehold.client.internal.hold.Kept;
 import dev.leasehold.client.internal.runs.GrpcSchedules;
+import io.grpc.ManagedChannel;
+import io.grpc.Server;
 import io.grpc.Status;
+import io.grpc.inprocess.InProcessChannelBuilder;
+import io.grpc.inprocess.InProcessServerBuilder;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Stream;
@@ -79,7 +87,14 @@ class VectorsTest {
     private static final long BASE = Said.BASES.get("ours");
 
     private final VirtualTime time = new VirtualTime();
-    private final VectorSidecar sidecar;
+    private final String address = UUID.randomUUID().toString();
+    private final Server sidecar;
+    private final List<FakeCall> streams = new ArrayList<>();
+    private final Set<FakeCall> granted = new HashSet<>();
+    private final List<FakeCall> unanswered = new ArrayList<>();
+    private final Map<String, JsonObject> prepared = new HashMap<>();
+    private final List<String> sent = new ArrayList<>();
+    private final List<String> faults = new ArrayList<>();
     private final ClientContext context;
     private final List<Thread> deeds = new ArrayList<>();
     private final List<String> told = new ArrayList<>();
@@ -90,11 +105,15 @@ class VectorsTest {
     private Optional<Long> until = Optional.empty();
 
     Stage(String kernel) throws IOException {
-      sidecar = new VectorSidecar(kernel, time, this::isValid);
+      sidecar =
+          FakeCall.serve(
+              InProcessServerBuilder.forName(address).directExecutor(),
+              new Said(kernel),
+              this::asked);
       CallHeaders headers = new CallHeaders(Optional.empty(), bootId());
       Connections connections =
           new Connections(
-              () -> new Connection("vectors", sidecar::channel, headers),
+              () -> new Connection("vectors", this::channel, headers),
               Constants.STREAMS_PER_CONNECTION,
               () -> {});
       ClientContext.Engine engine = new ClientContext.Engine(time, time, time::nanos);
@@ -107,7 +126,71 @@ class VectorsTest {
 
     @Override
     public void close() {
-      sidecar.close();
+      sidecar.shutdownNow();
+    }
+
+    /** A way to the sidecar. What the client hears comes on the time's thread. */
+    private ManagedChannel channel() {
+      return InProcessChannelBuilder.forName(address)
+          .executor(time)
+          .scheduledExecutorService(time)
+          .disableRetry()
+          .build();
+    }
+
+    /** A stream by its number; the newest by 0. */
+    private synchronized FakeCall stream(int number) {
+      return streams.get(number == 0 ? streams.size() - 1 : number - 1);
+    }
+
+    private void tell(FakeCall stream, JsonObject event) {
+      if (event.has("granted") || event.has("run")) {
+        granted.add(stream);
+      }
+      stream.tell(event);
+    }
+
+    /** Answers or refuses the oldest call of this name; where there is none, the next one. */
+    private void give(String name, JsonObject words) {
+      FakeCall oldest;
+      synchronized (this) {
+        oldest =
+            unanswered.stream().filter(call -> call.name.equals(name)).findFirst().orElse(null);
+        if (oldest == null) {
+          prepared.put(name, words);
+          return;
+        }
+        unanswered.remove(oldest);
+      }
+      oldest.answer(words);
+    }
+
+    private void asked(FakeCall call) {
+      boolean isEnd = List.of("release", "complete_run").contains(call.name);
+      boolean tooEarly = isEnd && isValid();
+      call.whenEnded(() -> cancelled(call, isValid()));
+      JsonObject answer;
+      synchronized (this) {
+        if (tooEarly) {
+          faults.add("S13: the hold is valid when its end is sent");
+        }
+        sent.add(call.sent());
+        (call.isStream ? streams : unanswered).add(call);
+        answer = prepared.remove(call.name);
+      }
+      if (answer != null) {
+        give(call.name, answer);
+      }
+    }
+
+    private synchronized void cancelled(FakeCall call, boolean valid) {
+      unanswered.remove(call);
+      int number = streams.indexOf(call);
+      boolean replaced =
+          streams.subList(number + 1, streams.size()).stream().anyMatch(granted::contains);
+      if (number >= 0 && valid && !replaced) {
+        faults.add("S14: a stream was ended while the hold was valid");
+      }
     }
 
     /** Milliseconds since the vector began. */
@@ -165,7 +248,7 @@ class VectorsTest {
 
     private synchronized boolean hasCome(JsonObject step) {
       return deeds.isEmpty()
-          || (sidecar.hasSent(texts(step, "sent").size())
+          || (sent.size() >= texts(step, "sent").size()
               && told.size() >= texts(step, "told").size()
               && returned.size() >= texts(step, "returned").size());
     }
@@ -177,7 +260,7 @@ class VectorsTest {
       long sleep = Said.number(step, "sleep", 0);
       slept.addAndGet(sleep);
       for (String kind : List.of("answer", "refuse")) {
-        entries(step, kind).forEach((call, said) -> sidecar.give(call, said.getAsJsonObject()));
+        entries(step, kind).forEach((call, said) -> give(call, said.getAsJsonObject()));
       }
       entries(step, "do").forEach((deed, how) -> start(deed, how.getAsJsonObject()));
       settle();
@@ -186,10 +269,10 @@ class VectorsTest {
         JsonElement said = step.get("tell");
         List<JsonElement> events =
             said.isJsonArray() ? said.getAsJsonArray().asList() : List.of(said);
-        events.forEach(event -> sidecar.tell(on, event.getAsJsonObject()));
+        events.forEach(event -> tell(stream(on), event.getAsJsonObject()));
       }
       if (step.has("break")) {
-        sidecar.end(on, step.getAsJsonObject("break"));
+        stream(on).end(step.getAsJsonObject("break"));
       }
       pass(at + sleep + Said.number(step, "within", 0));
       await(step);
@@ -213,9 +296,10 @@ class VectorsTest {
 
     private void compare(long at, JsonObject step) {
       String when = "at " + at + ": ";
-      assertEquals(texts(step, "sent"), sidecar.takeSent(), when + "sent");
-      assertEquals(List.of(), sidecar.takeFaults(), when);
       synchronized (this) {
+        assertEquals(texts(step, "sent"), List.copyOf(sent), when + "sent");
+        assertEquals(List.of(), faults, when);
+        sent.clear();
         assertEquals(texts(step, "told"), List.copyOf(told), when + "told");
         assertEquals(texts(step, "returned"), List.copyOf(returned), when + "returned");
         told.clear();
@@ -237,7 +321,9 @@ class VectorsTest {
       if (step.has("open")) {
         List<Integer> open = new ArrayList<>();
         step.getAsJsonArray("open").forEach(number -> open.add(number.getAsInt()));
-        assertEquals(open, sidecar.open(), when + "open");
+        List<FakeCall> live = streams.stream().filter(FakeCall::isOpen).toList();
+        assertEquals(
+            open, live.stream().map(one -> streams.indexOf(one) + 1).toList(), when + "open");
       }
     }
 

@@ -2,23 +2,29 @@ package dev.leasehold.client;
 
 import java.util.ArrayDeque;
 import java.util.Comparator;
-import java.util.List;
 import java.util.PriorityQueue;
 import java.util.Queue;
-import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Delayed;
+import java.util.concurrent.Executors;
 import java.util.concurrent.FutureTask;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/** A time of its own, and the only thread of what runs in it: it goes on when it is told to. */
-final class VirtualTime extends AbstractExecutorService implements ScheduledExecutorService {
+/**
+ * A time of its own, and the only thread of what runs in it: it goes on when it is told to. What it
+ * is an executor of is not used, but its form.
+ */
+final class VirtualTime extends ScheduledThreadPoolExecutor {
   private final Queue<Runnable> ready = new ArrayDeque<>();
   private final PriorityQueue<Timer<?>> timers =
       new PriorityQueue<>(Comparator.comparingLong((Timer<?> timer) -> timer.at));
   private long now;
+
+  VirtualTime() {
+    super(0);
+  }
 
   /** Nanoseconds since it began. */
   synchronized long nanos() {
@@ -62,70 +68,31 @@ final class VirtualTime extends AbstractExecutorService implements ScheduledExec
     ready.add(task);
   }
 
-  private synchronized <T> Timer<T> add(Timer<T> timer) {
+  @Override
+  public ScheduledFuture<?> schedule(Runnable task, long delay, TimeUnit unit) {
+    return schedule(Executors.callable(task), delay, unit);
+  }
+
+  @Override
+  public synchronized <T> ScheduledFuture<T> schedule(Callable<T> task, long delay, TimeUnit unit) {
+    long wanted = unit.toNanos(delay);
+    // What is left to a call's deadline is counted on the machine's clock, which has gone on.
+    boolean isLeft = wanted % 1_000_000 != 0;
+    long whole = isLeft ? Math.round(wanted / 1e8) * 100_000_000 : wanted;
+    Timer<T> timer = new Timer<>(task, now + whole);
     timers.add(timer);
     return timer;
   }
 
   @Override
-  public ScheduledFuture<?> schedule(Runnable task, long delay, TimeUnit unit) {
-    return schedule(
-        () -> {
-          task.run();
-          return null;
-        },
-        delay,
-        unit);
-  }
-
-  @Override
-  public <T> ScheduledFuture<T> schedule(Callable<T> task, long delay, TimeUnit unit) {
-    long wanted = unit.toNanos(delay);
-    // What is left to a call's deadline is counted on the machine's clock, which has gone on.
-    boolean isLeft = wanted % 1_000_000 != 0;
-    long whole = isLeft ? Math.round(wanted / 1e8) * 100_000_000 : wanted;
-    return add(new Timer<>(task, nanos() + whole));
-  }
-
-  @Override
   public ScheduledFuture<?> scheduleAtFixedRate(
       Runnable task, long first, long period, TimeUnit unit) {
-    return schedule(
+    Runnable again =
         () -> {
           task.run();
           scheduleAtFixedRate(task, period, period, unit);
-        },
-        first,
-        unit);
-  }
-
-  @Override
-  public ScheduledFuture<?> scheduleWithFixedDelay(
-      Runnable task, long first, long delay, TimeUnit unit) {
-    return scheduleAtFixedRate(task, first, delay, unit);
-  }
-
-  @Override
-  public void shutdown() {}
-
-  @Override
-  public List<Runnable> shutdownNow() {
-    return List.of();
-  }
-
-  @Override
-  public boolean isShutdown() {
-    return false;
-  }
-
-  @Override
-  public boolean isTerminated() {
-    return false;
-  }
-
-  @Override
-  public boolean awaitTermination(long timeout, TimeUnit unit) {
-    return true;
+        };
+    return schedule(again, first, unit);
   }
 
   private final class Timer<T> extends FutureTask<T> implements ScheduledFuture<T> {

@@ -26,6 +26,7 @@ import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -64,22 +65,32 @@ class SidecarTest {
     return client.holdAsync(LeaseSpec.of("job").waitWithoutEnd(), listener).get();
   }
 
-  @Test
-  void aLockIsLostAtOnce(Sidecar sidecar, LeaseholdClient client) throws Exception {
-    Hold hold = hold(client, NOBODY);
-    sidecar.lose("job");
-    assertEquals(LossReason.LOSS_REASON_BROKEN, hold.lost().get().reason());
-    assertTrue(sidecar.waitUntilAvailable("job").hasBreakNote());
+  private static HoldListener on(Class<? extends HoldEvent> kind, CountDownLatch told) {
+    return event -> {
+      if (kind.isInstance(event)) {
+        told.countDown();
+      }
+    };
+  }
+
+  private static void assertSays(String word, Executable call) {
+    String said = assertThrows(SidecarException.class, call).getMessage();
+    assertTrue(said.contains(word), said);
   }
 
   @Test
-  void aBreakIsToldAndLeavesTime(Sidecar sidecar, LeaseholdClient client) throws Exception {
+  void aBreakIsToldAndLeavesTimeAndALockIsLostAtOnce(Sidecar sidecar, LeaseholdClient client)
+      throws Exception {
     Hold hold = hold(client, NOBODY);
     sidecar.breakLock("job", "a new version");
     assertEquals("a new version", hold.revoked().get().reason());
     assertTrue(hold.isValid());
     hold.close();
     sidecar.waitUntilAvailable("job");
+    hold = hold(client, NOBODY);
+    sidecar.lose("job");
+    assertEquals(LossReason.LOSS_REASON_BROKEN, hold.lost().get().reason());
+    assertTrue(sidecar.waitUntilAvailable("job").hasBreakNote());
   }
 
   @Test
@@ -87,8 +98,7 @@ class SidecarTest {
       throws Exception {
     Hold hold = hold(client, NOBODY);
     sidecar.pause();
-    Exception paused = assertThrows(SidecarException.class, () -> sidecar.lose("job"));
-    assertTrue(paused.getMessage().contains("is paused"), paused.getMessage());
+    assertSays("is paused", () -> sidecar.lose("job"));
     assertEquals(LossReason.LOSS_REASON_EXPIRED, hold.lost().get().reason());
     sidecar.resume();
     sidecar.waitUntilAvailable("job");
@@ -98,8 +108,7 @@ class SidecarTest {
   void aKilledSidecarForgetsItsLocks(Sidecar sidecar, LeaseholdClient client) throws Exception {
     Hold hold = hold(client, NOBODY);
     sidecar.kill();
-    Exception killed = assertThrows(SidecarException.class, () -> sidecar.lose("job"));
-    assertTrue(killed.getMessage().contains("does not run"), killed.getMessage());
+    assertSays("does not run", () -> sidecar.lose("job"));
     sidecar.start();
     assertFalse(hold.lost().get().detail().isEmpty());
     sidecar.waitUntilAvailable("job");
@@ -112,15 +121,9 @@ class SidecarTest {
             .setting("store.kind", "embedded")
             .setting("store.embedded.path", folder.resolve("locks.db").toString());
     CountDownLatch resumed = new CountDownLatch(1);
-    HoldListener listener =
-        event -> {
-          if (event instanceof HoldEvent.Resumed) {
-            resumed.countDown();
-          }
-        };
     try (Sidecar sidecar = lasting.start();
         LeaseholdClient client = sidecar.client();
-        Hold hold = hold(client, listener)) {
+        Hold hold = hold(client, on(HoldEvent.Resumed.class, resumed))) {
       sidecar.kill();
       sidecar.start();
       resumed.await();
@@ -141,14 +144,7 @@ class SidecarTest {
   @Test
   void aShutdownIsTold(Sidecar sidecar, LeaseholdClient client) throws Exception {
     CountDownLatch draining = new CountDownLatch(1);
-    Hold hold =
-        hold(
-            client,
-            event -> {
-              if (event instanceof HoldEvent.Draining) {
-                draining.countDown();
-              }
-            });
+    Hold hold = hold(client, on(HoldEvent.Draining.class, draining));
     CompletableFuture<Void> stopped = CompletableFuture.runAsync(sidecar::stop);
     draining.await();
     hold.close();
@@ -174,22 +170,15 @@ class SidecarTest {
 
   @Test
   void whatIsWrongIsSaid(Sidecar sidecar) {
-    Exception unheld =
-        assertThrows(SidecarException.class, () -> sidecar.lose(Locks.key("job", "part")));
-    assertTrue(
-        unheld.getMessage().startsWith("the lock \"job\" of \"part\" cannot be lost or broken"),
-        unheld.getMessage());
-    Sidecar.Builder wrong = Sidecar.builder().setting("colour", "red");
-    Exception refused = assertThrows(SidecarException.class, wrong::start);
-    assertTrue(refused.getMessage().contains("there is no setting colour"), refused.getMessage());
-    Sidecar.Builder missing = Sidecar.builder().program(Path.of("/nowhere/leasehold"));
-    Exception nothing = assertThrows(SidecarException.class, missing::start);
-    assertTrue(nothing.getMessage().contains("/nowhere/leasehold"), nothing.getMessage());
+    assertSays(
+        "the lock \"job\" of \"part\" cannot be lost or broken",
+        () -> sidecar.lose(Locks.key("job", "part")));
+    assertSays("there is no setting colour", Sidecar.builder().setting("colour", "red")::start);
+    Path nowhere = Path.of("/nowhere/leasehold");
+    assertSays("/nowhere/leasehold", Sidecar.builder().program(nowhere)::start);
     sidecar.timeout = Duration.ZERO;
-    Exception late = assertThrows(SidecarException.class, () -> sidecar.waitUntilHeld("job"));
-    assertTrue(
-        late.getMessage().startsWith("not after PT0S: the lock \"job\" is held. It is "),
-        late.getMessage());
+    assertSays(
+        "not after PT0S: the lock \"job\" is held. It is ", () -> sidecar.waitUntilHeld("job"));
   }
 
   /** A process that starts a sidecar, and waits to be killed. */
@@ -223,13 +212,11 @@ class SidecarTest {
 
   @Test
   void theProgramIsFoundOrItIsSaidWhereItWasLookedFor(@TempDir Path folder) throws Exception {
-    Exception missing =
-        assertThrows(SidecarException.class, () -> Program.find("", folder.toString()));
     for (String word :
         new String[] {
           Sidecar.PROGRAM_VARIABLE, "pip install leasehold-sidecar", "PATH (not in " + folder + ")"
         }) {
-      assertTrue(missing.getMessage().contains(word), missing.getMessage());
+      assertSays(word, () -> Program.find("", folder.toString()));
     }
     Path inPath = Files.createFile(folder.resolve("leasehold"));
     Path other = Files.createFile(folder.resolve("other"));
@@ -237,8 +224,6 @@ class SidecarTest {
     assertTrue(other.toFile().setExecutable(true));
     assertEquals(inPath, Program.find(null, folder.toString()));
     assertEquals(other, Program.find(other.toString(), folder.toString()));
-    Exception named =
-        assertThrows(SidecarException.class, () -> Program.find(folder.toString(), ""));
-    assertTrue(named.getMessage().contains("which is not an executable file"), named.getMessage());
+    assertSays("which is not an executable file", () -> Program.find(folder.toString(), ""));
   }
 }
