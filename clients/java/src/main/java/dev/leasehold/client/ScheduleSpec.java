@@ -210,7 +210,7 @@ public final class ScheduleSpec {
   }
 
   /**
-   * A run is lost unless it reports progress at least this often (S11).
+   * A run is lost unless it {@link Run#reportProgress reports progress} at least this often (S11).
    *
    * @param timeout 1 s to 24 h; default none
    * @return a spec like this one, so changed

@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.protobuf.Message;
 import dev.leasehold.v1.LeaseServiceGrpc;
@@ -17,7 +16,6 @@ import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
 
@@ -70,16 +68,12 @@ final class FakeCall {
     return said.sent(request);
   }
 
-  void tell(JsonObject events) {
-    for (Map.Entry<String, JsonElement> event : events.entrySet()) {
-      JsonObject one = new JsonObject();
-      one.add(event.getKey(), event.getValue());
-      client.onNext(said.message(answer.newBuilderForType(), one));
-    }
+  void tell(JsonObject event) {
+    client.onNext(said.message(answer.newBuilderForType(), event));
   }
 
-  void tell(String events) {
-    tell(Said.json(events));
+  void tell(String event) {
+    tell(Said.json(event));
   }
 
   /** Ends it with a status, or without a word. */
@@ -99,7 +93,7 @@ final class FakeCall {
   /** Answers a unary call, or refuses it with a {@code code}. */
   void answer(JsonObject words) {
     if (!words.has("code")) {
-      client.onNext(said.message(answer.newBuilderForType(), words));
+      tell(words);
     }
     end(words);
   }

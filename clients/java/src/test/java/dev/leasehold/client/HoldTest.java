@@ -285,11 +285,6 @@ class HoldTest extends BenchTest {
     LeaseSpec spec = SPEC.occurrence(Instant.ofEpochSecond(1_800)).occurrenceMaxAttempts(3);
     sidecar.on("acquire_lease", "granted: {until: 58000, for: 58000, attempt: 2}");
     assertEquals(2, client.acquire(spec).attempt());
-    Map<String, Class<? extends Exception>> told =
-        Map.of(
-            "UNSPECIFIED", RefusedException.class,
-            "NOT_RECORDED", OutcomeNotRecordedException.class,
-            "UNKNOWN", OutcomeNotRecordedException.class);
     for (dev.leasehold.v1.OutcomeResult result : dev.leasehold.v1.OutcomeResult.values()) {
       String name = result.name().replace("OUTCOME_RESULT_", "");
       if (name.equals("UNRECOGNIZED")) {
@@ -297,6 +292,9 @@ class HoldTest extends BenchTest {
       }
       CompletableFuture<Hold> asked = ask(spec);
       FakeCall call = sidecar.hold();
+      dev.leasehold.v1.LeaseSpec sent = ((HoldLeaseRequest) call.request).getSpec();
+      assertEquals(1_800, sent.getOccurrenceAt().getSeconds());
+      assertEquals(3, sent.getOccurrenceMaxAttempts());
       call.tell("granted: {until: 58000, for: 58000, attempt: 2}");
       Hold hold = soon(asked);
       assertEquals(2, hold.attempt());
@@ -306,8 +304,9 @@ class HoldTest extends BenchTest {
         client.release("lease-2", failed);
         assertTrue(sidecar.asked().contains("release 0 lease-2 FAILED"), "" + sidecar.asked());
       } else {
+        // S37: the sidecar says what became of it, if it knows of occurrences.
         Class<? extends Exception> kind =
-            told.getOrDefault(name, OutcomeNotRecordedException.class);
+            name.equals("UNSPECIFIED") ? RefusedException.class : OutcomeNotRecordedException.class;
         assertThrows(kind, () -> hold.release(failed));
         assertThrows(kind, () -> client.release("lease-1", failed));
       }

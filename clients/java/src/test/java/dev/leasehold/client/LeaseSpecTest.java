@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.internal.clock.Durations;
-import dev.leasehold.v1.LockMode;
 import java.time.Duration;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -35,19 +34,13 @@ class LeaseSpecTest {
             .holder("me")
             .labels(Map.of("team", "red"))
             .toMessage();
-    assertEquals("s", spec.getKey().getScope());
-    assertEquals(LockMode.LOCK_MODE_LISTENER, spec.getKey().getMode());
-    assertEquals("host-1", spec.getKey().getHostId());
-    assertEquals("Keeper-A", spec.getKey().getHostType());
-    assertEquals(Duration.ofMillis(1_500), Durations.fromWire(spec.getWait()));
-    assertEquals(15, spec.getLeaseDuration().getSeconds());
-    assertEquals(120, spec.getMaxHold().getSeconds());
-    assertEquals(3, spec.getMinHold().getSeconds());
-    assertEquals(4, spec.getProgressTimeout().getSeconds());
-    assertTrue(spec.hasAutoRenew() && !spec.getAutoRenew());
-    assertEquals("id", spec.getRequestId());
-    assertEquals("me", spec.getHolder());
-    assertEquals(Map.of("team", "red"), spec.getLabelsMap());
+    String said =
+        "key: {function: f, scope: s, mode: LISTENER, host_id: host-1, host_type: Keeper-A},"
+            + " wait: 1500, lease_duration: 15000, max_hold: 120000, min_hold: 3000,"
+            + " progress_timeout: 4000, auto_renew: false, request_id: id, holder: me";
+    dev.leasehold.v1.LeaseSpec.Builder expected = dev.leasehold.v1.LeaseSpec.newBuilder();
+    new Said("ours").message(expected, Said.json(said));
+    assertEquals(expected.putLabels("team", "red").build(), spec);
   }
 
   @Test
