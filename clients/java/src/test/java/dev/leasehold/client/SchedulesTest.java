@@ -3,19 +3,13 @@ package dev.leasehold.client;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.protobuf.Message;
+import com.google.protobuf.TextFormat;
 import dev.leasehold.v1.CatchUp;
-import dev.leasehold.v1.GetScheduleRequest;
 import dev.leasehold.v1.ListSchedulesRequest;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.Overlap;
-import dev.leasehold.v1.PauseScheduleRequest;
-import dev.leasehold.v1.PreviewScheduleRequest;
-import dev.leasehold.v1.RemoveScheduleRequest;
 import dev.leasehold.v1.ResetScheduleRequest;
-import dev.leasehold.v1.ResumeScheduleRequest;
 import dev.leasehold.v1.Schedule;
-import dev.leasehold.v1.TriggerScheduleRequest;
 import java.time.Duration;
 import java.time.ZoneId;
 import java.util.List;
@@ -30,15 +24,15 @@ class SchedulesTest extends BenchTest {
   void everyCallAboutSchedulesReachesTheSidecar() throws Exception {
     LockSelector lock = Locks.named("f", "s");
     Schedule schedule = Schedule.newBuilder().setLockPath("locks/p").build();
-    List<Message> sent = new CopyOnWriteArrayList<>();
+    List<String> sent = new CopyOnWriteArrayList<>();
     for (String verb : List.of("get", "pause", "resume", "trigger", "remove", "reset", "preview")) {
-      String answer =
-          List.of("resume", "preview").contains(verb) ? "" : "schedule: {lock_path: 'locks/p'}";
+      boolean isBare = List.of("resume", "preview").contains(verb);
       sidecar.on(
           verb + "_schedule",
           request -> {
-            sent.add(request);
-            return answer;
+            String text = TextFormat.printer().printToString(request);
+            sent.add(verb + " " + text.replaceAll("\\s+", " ").strip());
+            return isBare ? "" : "schedule: {lock_path: 'locks/p'}";
           });
     }
     assertEquals(schedule, client.getSchedule(lock));
@@ -48,25 +42,17 @@ class SchedulesTest extends BenchTest {
     assertEquals(Optional.of(schedule), client.removeSchedule(lock, "moved", true));
     ResetScheduleRequest reset = ResetScheduleRequest.newBuilder().setReason("clock").build();
     assertEquals(Optional.of(schedule), client.resetSchedule(reset));
-    ScheduleSpec daily = ScheduleSpec.of("f").cron("@daily");
-    client.previewSchedule(daily);
+    client.previewSchedule(ScheduleSpec.of("f").cron("@daily"));
+    String asked = "lock { key { function: \"f\" scope: \"s\" } }";
     assertEquals(
         List.of(
-            GetScheduleRequest.newBuilder().setLock(lock).build(),
-            PauseScheduleRequest.newBuilder().setLock(lock).build(),
-            ResumeScheduleRequest.newBuilder().setLock(lock).build(),
-            TriggerScheduleRequest.newBuilder().setLock(lock).setRequestId("by-hand-1").build(),
-            RemoveScheduleRequest.newBuilder()
-                .setLock(lock)
-                .setReason("moved")
-                .setForce(true)
-                .build(),
-            reset,
-            PreviewScheduleRequest.newBuilder()
-                .setNeeds(1)
-                .setSpec(daily.toSpec())
-                .setKey(Locks.key("f", ""))
-                .build()),
+            "get " + asked,
+            "pause " + asked,
+            "resume " + asked,
+            "trigger " + asked + " request_id: \"by-hand-1\"",
+            "remove " + asked + " reason: \"moved\" force: true",
+            "reset reason: \"clock\"",
+            "preview spec { cron: \"@daily\" } key { function: \"f\" } needs: 1"),
         sent);
   }
 
