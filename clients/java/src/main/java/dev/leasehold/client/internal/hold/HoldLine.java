@@ -13,6 +13,7 @@ import java.lang.ref.Cleaner;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeoutException;
 import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -114,9 +115,9 @@ public final class HoldLine {
     return resuming && refused == null;
   }
 
-  /** The bounds of the hold have changed, and its resume token with them; empty replaces none. */
-  synchronized void replaceResumeToken(String newest) {
-    if (!newest.isEmpty()) {
+  /** The bounds of a generation have changed, and its resume token; empty replaces none. */
+  synchronized void replaceResumeToken(String newest, long of) {
+    if (!newest.isEmpty() && of == generation) {
       resumeToken = newest;
     }
   }
@@ -169,6 +170,34 @@ public final class HoldLine {
                               over == null && state.isValid() ? ask(newest, call) : refused)
                       .thenCompose(Function.identity());
             });
+  }
+
+  /** What a call of a generation that was made at {@code sent} was answered with. */
+  record Answered<T>(T answer, long generation, BootInstant sent) {}
+
+  /**
+   * Makes a call that counts only where the hold is: what a sidecar has done that the hold has
+   * left, or is leaving, is done again where it is then (S16).
+   */
+  <T> CompletableFuture<Answered<T>> askHere(Call<T> call) {
+    return askHere(generation(), call);
+  }
+
+  private <T> CompletableFuture<Answered<T>> askHere(long asked, Call<T> call) {
+    Call<Answered<T>> noting =
+        (generation, sent) ->
+            call.send(generation, sent)
+                .thenApply(answer -> new Answered<>(answer, generation, sent));
+    return ask(asked, noting)
+        .thenCompose(
+            done ->
+                usable(TimeoutException::new)
+                    .handle(
+                        (newest, over) ->
+                            over != null || newest == done.generation()
+                                ? CompletableFuture.completedFuture(done)
+                                : askHere(newest, call))
+                    .thenCompose(Function.identity()));
   }
 
   /**

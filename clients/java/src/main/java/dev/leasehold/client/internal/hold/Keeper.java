@@ -253,7 +253,7 @@ public final class Keeper {
   private Optional<Loss> takeIn(HoldLeaseResponse response) {
     switch (response.getEventCase()) {
       case RENEWED -> {
-        line.replaceResumeToken(response.getRenewed().getResumeToken());
+        line.replaceResumeToken(response.getRenewed().getResumeToken(), line.generation());
         if (response.getRenewed().hasMaxHoldEnds()) {
           state.takeInEnd(response.getRenewed().getMaxHoldEnds(), Optional.empty());
         }

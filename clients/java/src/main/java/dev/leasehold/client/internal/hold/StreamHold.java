@@ -98,15 +98,14 @@ public final class StreamHold extends Kept implements Hold {
   public void extend(Duration maxHold) throws InterruptedException {
     HoldLine line = keeper.line();
     Calls.await(
-        line.ask(
-            (generation, sent) ->
-                line.calls()
-                    .extend(leaseId(), generation, maxHold)
-                    .thenAccept(answer -> extended(answer, sent))));
+        line.askHere((generation, sent) -> line.calls().extend(leaseId(), generation, maxHold))
+            .thenAccept(this::extended));
   }
 
-  private void extended(ExtendLeaseResponse answer, BootInstant sent) {
-    keeper.line().replaceResumeToken(answer.getResumeToken());
+  private void extended(HoldLine.Answered<ExtendLeaseResponse> done) {
+    ExtendLeaseResponse answer = done.answer();
+    BootInstant sent = done.sent();
+    keeper.line().replaceResumeToken(answer.getResumeToken(), done.generation());
     if (answer.hasMaxHoldEnds()) {
       state.takeInEnd(answer.getMaxHoldEnds(), Optional.of(sent));
     }
