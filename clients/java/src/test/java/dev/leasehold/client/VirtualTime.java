@@ -84,17 +84,6 @@ final class VirtualTime extends ScheduledThreadPoolExecutor {
     return timer;
   }
 
-  @Override
-  public ScheduledFuture<?> scheduleAtFixedRate(
-      Runnable task, long first, long period, TimeUnit unit) {
-    Runnable again =
-        () -> {
-          task.run();
-          scheduleAtFixedRate(task, period, period, unit);
-        };
-    return schedule(again, first, unit);
-  }
-
   private final class Timer<T> extends FutureTask<T> implements ScheduledFuture<T> {
     private final long at;
 

@@ -75,8 +75,11 @@ public final class ClientContext implements AutoCloseable {
     this.clock = clock;
     this.limits = limits;
     this.silence = new Silence.Watch(limits.silence(), engine.nanos());
-    long interval = silence.interval().toNanos();
-    timers.scheduleAtFixedRate(silence::look, interval, interval, TimeUnit.NANOSECONDS);
+    after(limits.silence(), this::look);
+  }
+
+  private void look() {
+    after(silence.look(), this::look);
   }
 
   /** Makes threads that keep no process alive. */

@@ -22,11 +22,6 @@ public final class Silence {
       this.nanos = nanos;
     }
 
-    /** How often {@link #look} should be called. */
-    Duration interval() {
-      return limit.dividedBy(9);
-    }
-
     /** Calls {@code onSilence} once, from {@link #look}, unless it is stopped before. */
     public Silence start(Runnable onSilence) {
       Silence silence = new Silence(this, onSilence);
@@ -34,15 +29,20 @@ public final class Silence {
       return silence;
     }
 
-    /** Tells of those that have gone silent. */
-    void look() {
+    /** Tells of those that have gone silent; the time until another one may have. */
+    Duration look() {
       long now = nanos.getAsLong();
+      long next = limit.toNanos();
       for (Silence stream : List.copyOf(streams)) {
-        if (now - stream.heard > limit.toNanos()) {
+        long left = limit.toNanos() - (now - stream.heard);
+        if (left > 0) {
+          next = Math.min(next, left);
+        } else {
           stream.stop();
           stream.onSilence.run();
         }
       }
+      return Duration.ofNanos(next);
     }
   }
 

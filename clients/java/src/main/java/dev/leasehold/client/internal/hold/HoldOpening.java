@@ -166,13 +166,7 @@ public final class HoldOpening extends CompletableFuture<Hold> {
     }
     asked.retireConnection();
     asked.cancel();
-    waited = true;
-    this.asked = true;
-    if (goesOn()) {
-      ask();
-    } else {
-      fail(RefusedException.of(Connection.silent(context.limits().silence())));
-    }
+    ended(RefusedException.of(Connection.silent(context.limits().silence())));
   }
 
   private boolean goesOn() {
