@@ -2,8 +2,8 @@
 //! is behind a proxy, so that its address and the end of its connection are not its own.
 //!
 //! Rules: S20 (a token is known by its digest). May import: lock. To add a right: a variant of [`Right`] and
-//! a row in its `ALL`; the calls that need it ask for it in `grpc/service.rs`, by way of
-//! `grpc/permission.rs`, which finds whose lock it is. A caller without rules has no limits here.
+//! a row in its `ALL`; the calls that need it ask for it by way of `grpc/auth/permission.rs`, which finds
+//! whose lock it is. A caller without rules has no limits here.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The section `store`: which store keeps the locks. What concerns Azure is in `azure.rs`.
+//! The section `store`: which store keeps the locks. What concerns Azure is in `azure/`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

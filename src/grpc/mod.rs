@@ -16,8 +16,8 @@
 //! the server that puts all together. To add an rpc: write it in `proto/leasehold/v1/lease_service.proto`,
 //! then a method in `lease/calls.rs`, its checks in `lease/from_proto.rs` and `violations.rs`, the right that
 //! it asks for in `auth/permission.rs`, which finds whose lock it is (`crate::access` decides), its answer in
-//! `lease/to_proto.rs`; a new error gets its code and reason in `status.rs`. Those of ScheduleService have
-//! the same files in `schedule/`.
+//! `lease/to_proto.rs`; a new error gets its code and reason in `status.rs`. ScheduleService has its methods
+//! in `schedule/mod.rs`, and `from_proto.rs` and `to_proto.rs` beside it.
 
 mod auth;
 mod codec;

@@ -1,5 +1,7 @@
 //! A lease that was broken: the notice to its holder, and breaks that are under way through this sidecar
-//! (S17, S22).
+//! (S17, S22). Such a break is an operator's (`broken_here` in `held.rs`) or for a caller that waits here
+//! (`break_answered` in `preempt.rs`). Where the lease runs out, both come to `broken_here_softly`, and are
+//! `Met::Operator`.
 
 use std::time::Duration;
 
@@ -35,7 +37,8 @@ pub(super) struct BreakNotice {
 enum Met {
     /// The store, to a renewal.
     Renewal,
-    /// An operator, who broke the lock through this sidecar: it may have been another's lease.
+    /// An operator, or a caller that waits here: the lock was broken through this sidecar, and it may have
+    /// been another's lease.
     Operator,
 }
 
@@ -101,7 +104,8 @@ impl Hold {
         self.begin_notice(held, Met::Renewal, output);
     }
 
-    /// An operator broke the lock through this sidecar, so that its lease runs out.
+    /// The lock was broken through this sidecar, by an operator or for a caller that waits here, so that its
+    /// lease runs out.
     pub(super) fn broken_here_softly(&mut self, held: Box<Held>, output: &mut Output) {
         self.begin_notice(held, Met::Operator, output);
     }

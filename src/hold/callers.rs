@@ -1,4 +1,5 @@
-//! The callers that wait here: their order, what they are told, and how long (S12, S31).
+//! The callers that wait here: their order, what they are told, and how long (S12, S31). Those that name more
+//! than one permit wait in `pool/queue.rs`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

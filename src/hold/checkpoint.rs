@@ -1,4 +1,6 @@
-//! Saves of a checkpoint, during a hold and with its release (S23 to S27).
+//! Saves of a checkpoint, during a hold and with its release (S23 to S27). A write whose answer was lost is
+//! sent again; where that meets another version of the record, a read settles whether it was done:
+//! `save_settled` (S27).
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! A lock that is broken for a caller of greater priority, or for the balance of its share (S33, S35).
+//! A lock that is broken for a caller of greater priority, or for the balance of its share (S33, S35):
+//! `overrule` begins that, and `Overruling` is how far it has come. What its holder is told, if that is here,
+//! is in `broken.rs`.
 
 use std::time::Duration;
 

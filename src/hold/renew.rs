@@ -1,4 +1,5 @@
-//! Renewals: when they are sent, what their answers mean, and how long a hold is valid (S2, S7, S8).
+//! Renewals: when they are sent, what their answers mean (`renewal_answered`, and `settle_answered` where the
+//! record has changed), and how long a hold is valid (S2, S7, S8).
 
 use std::time::Duration;
 

@@ -2,8 +2,10 @@
 //! Values only: read, write, compare; no IO, no clock, no randomness.
 //!
 //! Rules: S5 (the token of a record), S23 and S26 (checkpoints), S33 and S34 (priorities and shares), S36.
-//! May import: lock, text, time's moments. To add a field: [`Record`], its name in `fields.rs`, and both ways
-//! between it and [`Fields`]; what others write beside it is kept.
+//! May import: lock, text, time's moments. To add a field: [`Record`], its name in `fields.rs` with a place
+//! in `RECORD_FIELDS`, and both ways between it and [`Fields`]; what others write beside it is kept. What a
+//! caller asks for is filled in by `coordinator/api/admission.rs`. To show it to others: `LockRecord` in
+//! `proto/leasehold/v1/lock.proto`, `record` in `grpc/lease/to_proto.rs`, the clients, and `view/lock.rs`.
 
 mod checkpoint;
 mod fields;

@@ -2,10 +2,13 @@
 //!
 //! Rules: T1 to T13, T16 to T18, T20 to T22. May import: record, lock, time, timetable. Pure: no clock, no
 //! IO, no randomness; whoever calls gives the store's time and chooses the shares that spread requests. To
-//! add a policy: a field of [`Spec`], its check in `definition.rs`, and its effect in `machine/due.rs`.
+//! add a policy: a field of [`Spec`], its check in `definition.rs`, and its effect: in `machine/due.rs` if it
+//! decides what runs, in `machine/telling.rs` if a run is told it, in `scheduler/poll.rs` if it is one of the
+//! run's hold. The way from its caller to here is in CONTRIBUTING.md.
 //!
 //! What runs, and what is missed, is decided in `machine/due.rs`. Skipped is what is made final without a
-//! run; missed, what was skipped and not by a pause (T9, T18).
+//! run; missed, what was skipped and not by a pause (T9, T18). What operators see counted of that is
+//! [`Tally`].
 //!
 //! Two things are stored (T3). The [`Plan`] says what anybody may say at any time, and is written without the
 //! lease. The [`ScheduleRecord`] says what runs decided, and is written with the token under the lease. In

@@ -1,4 +1,5 @@
-//! What a write of a schedule's record has added to it, for those who count (T23).
+//! What a write of a schedule's record has added to it, for those who count (T23): made in `verdict.rs`,
+//! observed by `count` in `scheduler/figures.rs`, and counted in `telemetry/metrics/schedules.rs`.
 
 use super::record::{Outcome, ScheduleRecord};
 

@@ -1,4 +1,5 @@
-//! What is to be seen of schedules (T23): what each written record adds to the counts, and what stands now.
+//! What is to be seen of schedules (T23): what each written record adds to the counts (`count`), and what
+//! stands now. The metrics of both are in `telemetry/metrics/schedules.rs`.
 
 use std::time::Duration;
 

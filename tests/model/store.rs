@@ -1,4 +1,5 @@
-//! The store: storage.md's table, for the operations that sidecars and operators use.
+//! The store: the table of the contract of stores (`src/store/mod.rs`), for the operations that sidecars and
+//! operators use.
 
 use crate::model::state::{Lease, LeaseState, Operation, Record, Reply, Request, Store, Ticks};
 

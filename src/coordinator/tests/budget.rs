@@ -1,4 +1,4 @@
-//! The request budget of storage.md, row by row, and what idle locks cost.
+//! How many requests each thing that callers do may cost, and what idle locks cost.
 
 use std::sync::Arc;
 use std::time::Duration;

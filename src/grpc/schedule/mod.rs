@@ -1,5 +1,5 @@
-//! ScheduleService: each rpc in through `convert` and `spec`, to the coordinator, out through `answer` and
-//! `events`.
+//! ScheduleService: each rpc in through `from_proto` and `spec`, to the scheduler, out through `to_proto` and
+//! `events`. How to add one is in the head of `grpc/mod.rs`.
 
 mod events;
 mod from_proto;

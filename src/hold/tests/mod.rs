@@ -1,3 +1,7 @@
+//! Stories of one machine, a subject a file: `rig.rs` has the machine and moves it by hand, `table.rs` is the
+//! store beside it, and `told.rs` what was told. Most of them are told a second time of a pool of one
+//! (`through_pool`).
+
 mod acquiring;
 mod answers;
 mod bounds;
@@ -11,7 +15,7 @@ mod forging;
 mod hand_over;
 mod handed_on;
 mod leaving;
-/// What the tests are about: they are run a second time through a pool of one (`src/pool/tests`).
+/// What the tests are about: they are run a second time through a pool of one (`through_pool`).
 mod machine {
     pub(super) use crate::hold::Hold;
 }

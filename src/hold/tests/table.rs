@@ -1,5 +1,5 @@
-//! One lock of the store, after the table of the contract (storage.md): strict, and nothing more than tests
-//! need.
+//! One lock of the store, after the table of the contract of stores (`store/mod.rs`): strict, and nothing
+//! more than tests need.
 
 use std::time::Duration;
 

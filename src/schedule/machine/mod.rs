@@ -1,4 +1,5 @@
-//! The decisions: what is done at a look, at a start, and at the end of a run.
+//! The decisions: what is done at a look, at a start, and at the end of a run; and how a plan that has
+//! changed is taken in (`adopt`, T16).
 
 mod due;
 mod ending;
