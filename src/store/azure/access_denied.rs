@@ -1,5 +1,7 @@
 //! Why credentials are refused, and what to do: by the service's name of the error and what is known here.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::client::SignedIn;
 use super::error::{Account, Refusal, Request};
 
@@ -53,6 +55,13 @@ impl Denial<'_> {
             return format!(
                 "the shared access signature expired at {}; create a new one",
                 sas.expires_text
+            );
+        }
+        if let Some(begins) = sas.begins_after(now) {
+            let now = UNIX_EPOCH + Duration::from_secs(now.seconds());
+            return format!(
+                "the shared access signature begins at {begins}, and it is {} in the store: create one that is valid now",
+                humantime::format_rfc3339_seconds(now)
             );
         }
         match self.refusal.code.as_str() {

@@ -15,8 +15,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use super::services_time::ServicesTime;
 use super::settings::AzureSettingsError;
-use crate::time::{Clock, UnixMillis};
+use crate::time::UnixMillis;
 
 /// A certificate with its RSA private key.
 pub(super) struct Certificate {
@@ -76,7 +77,7 @@ pub(super) struct Assertion {
     pub(super) client_id: String,
     /// The URL that it will be sent to.
     pub(super) audience: String,
-    pub(super) clock: Arc<dyn Clock>,
+    pub(super) time: Arc<ServicesTime>,
 }
 
 /// How long an assertion counts.
@@ -105,7 +106,7 @@ impl Assertion {
 #[async_trait]
 impl ClientAssertion for Assertion {
     async fn secret(&self, _: Option<ClientMethodOptions<'_>>) -> azure_core::Result<String> {
-        self.token(self.clock.wall(), Uuid::new_v4()).ok_or_else(|| {
+        self.token(self.time.now(), Uuid::new_v4()).ok_or_else(|| {
             azure_core::Error::with_message(
                 azure_core::error::ErrorKind::Credential,
                 "the assertion could not be signed",

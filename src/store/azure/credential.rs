@@ -43,16 +43,22 @@ pub(super) trait FetchToken: Send + Sync + fmt::Debug {
 
 /// A fetch that takes longer has failed.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a request waits for a token when there is none to send it with: shorter than its own time-out.
-const WAIT: Duration = Duration::from_secs(4);
+/// How long a request waits for a token when there is none to send it with: shorter than its own time-out
+/// (S7: a try is cut off after 2.5 s at the earliest).
+const WAIT: Duration = Duration::from_secs(2);
 /// How long after a failed fetch the next one is begun when requests have no token.
 const RETRY_WITHOUT_TOKEN: Duration = Duration::from_secs(1);
 /// The same while the token at hand still counts.
 const RETRY_WITH_TOKEN: Duration = Duration::from_secs(30);
+/// How long a token counts at least and at most, and when its successor is fetched at the latest, whatever
+/// its end is by the wall clock, which may be wrong (S3): the service is the judge, by 401.
+const SHORTEST_LIFE: Duration = Duration::from_secs(5 * 60);
+const LONGEST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const REFRESH_AFTER: Duration = Duration::from_secs(30 * 60);
 /// A token that lacks a right is replaced when it is at least this old: another would lack it, too.
 const OLD_ENOUGH: Duration = Duration::from_secs(60);
 
-/// The token at hand, handed out at once, and its successor, fetched from half of its life on.
+/// The token at hand, handed out at once, and its successor, fetched from half of its life on, or sooner.
 #[derive(Clone)]
 pub(super) struct CachedCredential {
     shared: Arc<Shared>,
@@ -252,14 +258,18 @@ impl Shared {
         match answer {
             Ok(token) => {
                 let ends_at = u64::try_from(token.expires_on.unix_timestamp()).unwrap_or_default();
-                let life = Duration::from_secs(ends_at.saturating_sub(wall.seconds()));
+                let life = Duration::from_secs(ends_at.saturating_sub(wall.seconds()))
+                    .clamp(SHORTEST_LIFE, LONGEST_LIFE);
+                // It was issued later than the one before, and ends no sooner.
+                let former = state.held.as_ref().filter(|held| !held.refused);
+                let ends = former.map_or(now + life, |held| held.ends.max(now + life));
                 state.not_before = now + RETRY_WITHOUT_TOKEN;
                 state.error = None;
                 state.held = Some(Held {
                     token,
                     since: now,
-                    ends: now + life,
-                    refresh_from: now + life / 2,
+                    ends,
+                    refresh_from: now + (life / 2).min(REFRESH_AFTER),
                     refused: false,
                 });
             }

@@ -4,6 +4,7 @@ use azure_core::time::OffsetDateTime;
 
 use super::*;
 use crate::testing::SimClock;
+use crate::time::UnixMillis;
 
 /// Gives tokens of an hour, by number, while it works.
 #[derive(Debug, Default)]
@@ -78,6 +79,38 @@ async fn s8_a_token_that_is_refused_is_replaced_soon_though_a_fetch_failed_a_mom
     credential.renew("Bearer token-1", StatusCode::Unauthorized).await;
     tokio::time::sleep(RETRY_WITHOUT_TOKEN).await;
     assert_eq!(token(&credential).await.unwrap(), "token-3");
+}
+
+const TWO_DAYS: Duration = Duration::from_secs(2 * 86_400);
+
+/// Whether it has ended is the service's to judge, which says so by 401.
+#[tokio::test(start_paused = true)]
+async fn s3_a_wall_clock_that_is_ahead_ends_no_token() {
+    let (credential, _source, clock) = rig();
+    clock.set_wall(clock.wall() + TWO_DAYS);
+    assert_eq!(token(&credential).await.unwrap(), "token-1", "of a machine that starts so");
+    let (credential, source, clock) = rig();
+    token(&credential).await.unwrap();
+    clock.set_wall(clock.wall() + TWO_DAYS);
+    tokio::time::sleep(Duration::from_secs(31 * 60)).await;
+    assert_eq!(token(&credential).await.unwrap(), "token-1");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(token(&credential).await.unwrap(), "token-2");
+    // The token that it has taken the place of would have counted for so long.
+    source.broken.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(25 * 60)).await;
+    assert_eq!(token(&credential).await.unwrap(), "token-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s3_a_wall_clock_that_is_behind_delays_no_fetch() {
+    let (credential, _source, clock) = rig();
+    clock.set_wall(UnixMillis(clock.wall().0 - 2 * 86_400_000));
+    token(&credential).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(31 * 60)).await;
+    token(&credential).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(token(&credential).await.unwrap(), "token-2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@ mod namespace;
 mod renewed_sign_in;
 mod route;
 mod sas;
+mod services_time;
 mod settings;
 mod shared_key;
 mod token_source;
@@ -116,7 +117,6 @@ impl AzureStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AzureSettingsError> {
         let access = AccountAccess::from_settings(settings, &clock, network)?;
-        access.check_begun(clock.wall())?;
         let account = access.account();
         let signature_end = watch::Sender::new(access.signature_end());
         let clients = Clients::new(access, &settings.api_version, &clock, network)?;

@@ -119,19 +119,41 @@ mod tests {
         );
     }
 
-    /// The simulated wall clock stands at 15 January 2027, 08:00.
-    #[test]
-    fn s20_a_signature_that_begins_later_is_refused_with_both_times() {
-        let open = |begins: &str| {
-            let settings = sas("https://one.blob.core.windows.net", &format!("st={begins}&sig=eA"));
-            AzureStore::new(&settings, Arc::new(SimClock::new()))
+    /// The simulated wall clock stands at 15 January 2027, 08:00; the service's is an hour ahead.
+    #[tokio::test]
+    async fn s3_a_signature_that_begins_later_by_our_clock_only_is_used() {
+        let renewed = || service(200, &[("x-ms-lease-id", ID)]);
+        let fake = ScriptedHttp::start([renewed(), there(), renewed()]).await;
+        let settings = |more| sas(fake.endpoint(), more);
+        let first = settings("st=2027-01-15T09:00:00Z&sig=Zmlyc3Q");
+        let store = AzureStore::new(&first, Arc::new(SimClock::new())).unwrap();
+        store.renew(&path(), lease_id(), None).await.unwrap();
+        let second = settings("st=2027-01-15T09:00:00Z&sig=c2Vjb25k");
+        store.sign_in_by(&second, &container()).await.unwrap();
+        store.renew(&path(), lease_id(), None).await.unwrap();
+        assert!(fake.asked()[2].target.contains("c2Vjb25k"));
+    }
+
+    #[tokio::test]
+    async fn s20_a_signature_that_begins_later_is_refused_with_both_times() {
+        let denied = || {
+            let code = ("x-ms-error-code", "AuthenticationFailed");
+            service(403, &[code])
         };
-        let refused = open("2027-01-16T00:00:00Z").unwrap_err().to_string();
-        for wanted in ["begins at 2027-01-16T00:00:00Z", "2027-01-15T08:00:00Z"] {
-            assert!(refused.contains(wanted), "{refused}");
-        }
-        for begun in ["2027-01-15T08:10:00Z", "2027-01-15", "2026-12-01T00:00:00Z"] {
-            assert!(open(begun).is_ok(), "{begun}");
+        for (begins, is_told) in [
+            ("2027-01-16T00:00:00Z", true),
+            ("2027-01-15T08:00:01Z", true),
+            ("2027-01-15", false),
+            ("2026-12-01T00:00:00Z", false),
+        ] {
+            let fake = ScriptedHttp::start([denied(), denied()]).await;
+            let settings = sas(fake.endpoint(), &format!("st={begins}&sig=eA"));
+            let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
+            let refused = store.renew(&path(), lease_id(), None).await.unwrap_err();
+            let said = refused.chain();
+            let told = said.contains(&format!("begins at {begins}"))
+                && said.contains("2027-01-15T08:00:00Z");
+            assert_eq!((refused.kind(), told), ("denied", is_told), "{said}");
         }
     }
 

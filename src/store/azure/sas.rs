@@ -8,9 +8,6 @@ use azure_core::time::parse_rfc3339;
 use super::settings::{AzureSettingsError, parse_endpoint};
 use crate::time::UnixMillis;
 
-/// Milliseconds by which clocks may differ: then the service refuses what else is signed, too.
-const CLOCKS_DIFFER: u64 = 15 * 60 * 1_000;
-
 /// The container that the URL of a SAS is for, if that is one container.
 pub(super) fn container_of(text: &str) -> Option<String> {
     let url = Url::parse(text.trim()).ok()?;
@@ -121,10 +118,10 @@ impl Sas {
         }
     }
 
-    /// When it begins as it was written, if that is after `now`, by more than clocks may differ.
+    /// When it begins as it was written, if that is after `now`.
     pub(super) fn begins_after(&self, now: UnixMillis) -> Option<&str> {
         let (begins, text) = self.begins.as_ref()?;
-        (begins.0 > now.0.saturating_add(CLOCKS_DIFFER)).then_some(text.as_str())
+        (*begins > now).then_some(text.as_str())
     }
 
     /// Whether it has ended at `now`.

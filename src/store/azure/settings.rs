@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use azure_core::http::Url;
 
@@ -163,17 +162,6 @@ pub enum AzureSettingsError {
         /// What is wrong.
         problem: String,
     },
-    /// A shared access signature is not valid yet.
-    #[error(
-        "the shared access signature begins at {begins}, and it is {now} here: create one that is valid now, or correct this \
-         machine's clock"
-    )]
-    NotBegun {
-        /// Its beginning, as it was written.
-        begins: String,
-        /// This machine's wall clock.
-        now: String,
-    },
     /// Other credentials are for another account.
     #[error(
         "it is for the account at {other}, and the locks of this sidecar are at {own}: correct it, or restart all sidecars \
@@ -233,20 +221,6 @@ impl AccountAccess {
             SignIn::Sas(sas) => sas.expires,
             SignIn::Key(_) | SignIn::Token(_) => None,
         }
-    }
-
-    /// Refuses a signature that begins after `now`.
-    pub(super) fn check_begun(&self, now: UnixMillis) -> Result<(), AzureSettingsError> {
-        let begins = match &self.sign_in {
-            SignIn::Sas(sas) => sas.begins_after(now),
-            SignIn::Key(_) | SignIn::Token(_) => None,
-        };
-        let Some(begins) = begins else { return Ok(()) };
-        let wall = UNIX_EPOCH + Duration::from_secs(now.seconds());
-        Err(AzureSettingsError::NotBegun {
-            begins: begins.to_owned(),
-            now: humantime::format_rfc3339_seconds(wall).to_string(),
-        })
     }
 
     /// Checks the settings.

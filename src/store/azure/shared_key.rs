@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering as Memory};
 
 use async_trait::async_trait;
 use azure_core::http::headers::{AUTHORIZATION, HeaderName, Headers, MS_DATE};
@@ -17,8 +16,9 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 use super::answer;
+use super::services_time::ServicesTime;
 use super::settings::AzureSettingsError;
-use crate::time::{Clock, UnixMillis};
+use crate::time::Clock;
 
 /// An account's name and key.
 #[derive(Clone)]
@@ -138,36 +138,18 @@ fn compare_names(left: &str, right: &str) -> Ordering {
 /// the service's clock.
 pub(super) struct SharedKeyPolicy {
     key: SharedKey,
-    clock: Arc<dyn Clock>,
-    /// Milliseconds by which the service's clock is ahead of the wall clock; zero while they agree.
-    ahead: AtomicI64,
+    time: ServicesTime,
 }
-
-/// The clocks must differ by more than this to be corrected. The service takes 15 minutes.
-const TOLERATED_MILLIS: i64 = 60_000;
 
 impl SharedKeyPolicy {
     pub(super) fn new(key: SharedKey, clock: Arc<dyn Clock>) -> Self {
-        Self { key, clock, ahead: AtomicI64::new(0) }
+        Self { key, time: ServicesTime::new(clock) }
     }
 
     fn date(&self) -> String {
-        let wall = millis(self.clock.wall());
-        let seconds = wall.saturating_add(self.ahead.load(Memory::Relaxed)).div_euclid(1_000);
+        let seconds = i64::try_from(self.time.now().seconds()).unwrap_or(i64::MAX);
         let date = OffsetDateTime::from_unix_timestamp(seconds);
         to_rfc7231(&date.unwrap_or(OffsetDateTime::UNIX_EPOCH))
-    }
-
-    /// Corrects the time after a refusal, whichever way: the wall clock may have been set right meanwhile.
-    fn learn(&self, date: UnixMillis) {
-        let ahead = millis(date).saturating_sub(millis(self.clock.wall()));
-        let ahead = if ahead.saturating_abs() > TOLERATED_MILLIS { ahead } else { 0 };
-        if self.ahead.swap(ahead, Memory::Relaxed) != ahead && ahead != 0 {
-            tracing::warn!(
-                seconds = ahead / 1_000,
-                "this machine's clock differs from the store's: requests are signed with the store's time"
-            );
-        }
     }
 }
 
@@ -196,15 +178,15 @@ impl Policy for SharedKeyPolicy {
         let answer = answer::from_next(context, request, next).await?;
         if answer.status() == StatusCode::Forbidden
             && let Some(date) = answer::date(answer.headers())
+            && let Some(seconds) = self.time.learn(date)
         {
-            self.learn(date);
+            tracing::warn!(
+                seconds,
+                "this machine's clock differs from the store's: requests are signed with the store's time"
+            );
         }
         Ok(answer)
     }
-}
-
-fn millis(time: UnixMillis) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

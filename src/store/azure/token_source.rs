@@ -8,8 +8,10 @@ use async_trait::async_trait;
 use azure_core::cloud::{CloudConfiguration, CustomConfiguration};
 use azure_core::credentials::{AccessToken, Secret as SdkSecret, TokenCredential};
 use azure_core::error::ErrorKind;
+use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{
-    ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport, Url,
+    ClientOptions, Context, ExponentialRetryOptions, HttpClient, Request, RetryOptions, Transport,
+    Url,
 };
 use azure_identity::{
     AzureCliCredential, AzureCliCredentialOptions, ClientAssertionCredential,
@@ -18,9 +20,11 @@ use azure_identity::{
     WorkloadIdentityCredential, WorkloadIdentityCredentialOptions,
 };
 
+use super::answer;
 use super::certificate::{Assertion, Certificate};
 use super::credential::{FetchToken, SignInError};
 use super::error::{cause, no_descriptor};
+use super::services_time::ServicesTime;
 use super::settings::{AzureCredential, AzureSettingsError};
 use super::transport::Network;
 use crate::time::Clock;
@@ -40,7 +44,8 @@ pub(super) struct TokenSource {
     authority: Url,
     http: Arc<dyn HttpClient>,
     retries: bool,
-    clock: Arc<dyn Clock>,
+    /// That of the identity endpoint.
+    time: Arc<ServicesTime>,
 }
 
 impl fmt::Debug for TokenSource {
@@ -74,7 +79,7 @@ impl TokenSource {
             })?,
             http: network.client(REQUEST_TIMEOUT)?,
             retries: network.retries(),
-            clock,
+            time: Arc::new(ServicesTime::new(clock)),
         };
         // These errors are about names, files and variables; no secret was used yet.
         source.credential().map_err(|error| AzureSettingsError::SignIn {
@@ -155,6 +160,7 @@ impl TokenSource {
                 true => RetryOptions::exponential(retry),
                 false => RetryOptions::none(),
             },
+            per_try_policies: vec![Arc::new(LearnTime(Arc::clone(&self.time)))],
             transport: Some(Transport::new(Arc::clone(&self.http))),
             ..ClientOptions::default()
         }
@@ -168,7 +174,7 @@ impl TokenSource {
             certificate,
             client_id: client_id.to_owned(),
             audience: audience.map_err(|_| failed("the tenant id is not valid in a URL"))?.into(),
-            clock: Arc::clone(&self.clock),
+            time: Arc::clone(&self.time),
         })
     }
 
@@ -203,6 +209,37 @@ impl FetchToken for TokenSource {
     async fn fetch(&self) -> Result<AccessToken, SignInError> {
         let credential = self.credential().map_err(|error| self.explain(&error))?;
         credential.get_token(&[SCOPE], None).await.map_err(|error| self.explain(&error))
+    }
+}
+
+/// Takes the time of an identity endpoint that refuses a sign-in: an assertion that is signed by a wrong clock
+/// has not begun yet, or has ended.
+#[derive(Debug)]
+struct LearnTime(Arc<ServicesTime>);
+
+#[expect(
+    elided_lifetimes_in_paths,
+    reason = "the SDK's trait has it so, and async_trait wants the same"
+)]
+#[async_trait]
+impl Policy for LearnTime {
+    async fn send(
+        &self,
+        context: &Context,
+        request: &mut Request,
+        next: &[Arc<dyn Policy>],
+    ) -> PolicyResult {
+        let answer = answer::from_next(context, request, next).await?;
+        if !answer.status().is_success()
+            && let Some(date) = answer::date(answer.headers())
+            && let Some(seconds) = self.0.learn(date)
+        {
+            tracing::warn!(
+                seconds,
+                "this machine's clock differs from the identity endpoint's: sign-ins go by that one's time"
+            );
+        }
+        Ok(answer)
     }
 }
 
