@@ -210,8 +210,7 @@ fn start_engine(config: &Config) -> anyhow::Result<Engine> {
     let clock = engine::clock();
     let opened = engine::open_named_store(config, &clock)?;
     if let Some(embedded) = opened.embedded {
-        let list = gc::every_lock(config);
-        tokio::spawn(async move { gc::make_room(&embedded, &list).await });
+        tokio::spawn(async move { gc::make_room(&embedded).await });
     }
     Ok(Engine::start(config, identity, opened.store, clock, Arc::new(EventLines)))
 }

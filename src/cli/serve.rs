@@ -105,7 +105,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         served = both(serving, administration) => served.context("the server broke")?,
         () = coordinator.keep_checking() => return Ok(Exit::Internal),
         () = reload.keep_current() => return Ok(Exit::Internal),
-        () = gc::keep_room(embedded.as_deref(), gc::every_lock(&config)) => return Ok(Exit::Internal),
+        () = gc::keep_room(embedded.as_deref()) => return Ok(Exit::Internal),
     }
     if let Some(traces) = traces {
         traces.flush().await;

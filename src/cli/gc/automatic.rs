@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::store::{List, SqliteStore, StoreError};
+use crate::store::{SqliteStore, StoreError};
 
-use super::{Which, collect};
+use super::{Which, collect, pages};
 use crate::cli::times::span;
 
 /// How often it is looked whether the limit nears.
@@ -13,26 +13,31 @@ const EACH: Duration = Duration::from_secs(60);
 const IDLE: [Duration; 2] = [Duration::from_secs(86_400), super::SHORTEST_IDLE];
 
 /// Makes room from time to time, for as long as the sidecar runs. Only the embedded store has a limit.
-pub(in crate::cli) async fn keep_room(embedded: Option<&SqliteStore>, list: List) {
+pub(in crate::cli) async fn keep_room(embedded: Option<&SqliteStore>) {
     let Some(store) = embedded else { return std::future::pending().await };
     loop {
-        make_room(store, &list).await;
+        make_room(store).await;
         tokio::time::sleep(EACH).await;
     }
 }
 
 /// Deletes idle locks if the store's limit is near.
-pub(in crate::cli) async fn make_room(store: &SqliteStore, list: &List) {
-    if let Err(error) = try_to_make_room(store, list).await {
+pub(in crate::cli) async fn make_room(store: &SqliteStore) {
+    if let Err(error) = try_to_make_room(store).await {
         tracing::warn!(error = format!("{error:#}"), "could not make room for more locks");
     }
 }
 
-async fn try_to_make_room(store: &SqliteStore, list: &List) -> anyhow::Result<()> {
+async fn try_to_make_room(store: &SqliteStore) -> anyhow::Result<()> {
     for idle in IDLE {
         let Some((_, limit)) = near_limit(store).await? else { return Ok(()) };
         let which = Which { idle, with_checkpoints: false, with_schedules: false };
-        let deleted = collect(store, list.clone(), which, false).await?.deleted.len();
+        let mut deleted = 0;
+        // All that count: paths.container and paths.prefix may have been others.
+        for container in store.containers().await? {
+            let every_lock = pages(container, String::new());
+            deleted += collect(store, every_lock, which, false).await?.deleted.len();
+        }
         if deleted > 0 {
             tracing::info!(
                 deleted,

@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::gc::tests::ours;
 use crate::lock::{Container, FencingToken, LeaseId, LockPath};
 use crate::record::{Checkpoint, CheckpointValue, Record};
-use crate::store::{Acquire, DocumentPath, LeaseStoreExt as _, Write};
+use crate::store::{Acquire, DocumentPath, LeaseStoreExt as _, List, Write};
 use crate::testing::SimClock;
 use crate::time::Clock as _;
 
@@ -30,18 +30,34 @@ impl Bench {
         List { container, prefix: String::new(), continuation: None, limit: 3 }
     }
 
-    async fn take(&self, name: &str, record: Record) -> Result<(LockPath, LeaseId), StoreError> {
-        let path = LockPath::from_parts(&Self::list().container, name);
+    async fn lease(&self, name: &str) -> Result<(LockPath, LeaseId), StoreError> {
+        self.lease_at(LockPath::from_parts(&Self::list().container, name)).await
+    }
+
+    async fn lease_at(&self, path: LockPath) -> Result<(LockPath, LeaseId), StoreError> {
         let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
         let acquire = Acquire { lease_id, duration: Duration::from_secs(15), if_match: None };
         self.store.acquire(&path, acquire).await?;
+        Ok((path, lease_id))
+    }
+
+    async fn take(&self, name: &str, record: Record) -> Result<(LockPath, LeaseId), StoreError> {
+        self.write(LockPath::from_parts(&Self::list().container, name), record).await
+    }
+
+    async fn write(
+        &self,
+        path: LockPath,
+        record: Record,
+    ) -> Result<(LockPath, LeaseId), StoreError> {
+        let (path, lease_id) = self.lease_at(path).await?;
         let fields = record.into_fields(Default::default());
         self.store.write_record(&path, Write { lease_id, if_match: None, fields }).await?;
         Ok((path, lease_id))
     }
 
     async fn make_room(&self) -> Vec<String> {
-        try_to_make_room(&self.store, &Self::list()).await.unwrap();
+        try_to_make_room(&self.store).await.unwrap();
         let listing = self.store.list(List { limit: 100, ..Self::list() }).await.unwrap();
         listing.locks.iter().map(|(path, _)| path.name().to_owned()).collect()
     }
@@ -105,5 +121,35 @@ async fn s18_what_is_in_use_or_remembered_stays_and_the_limit_is_named() {
     // What is deleted makes room.
     let etag = bench.store.read_record(&scheduled).await.unwrap().etag;
     bench.store.delete(&scheduled, etag).await.unwrap();
+    bench.take("one-more", ours()).await.unwrap();
+}
+
+/// A caller that leaves before its token is written, or names an occurrence that lies ahead, makes a lock
+/// and has no grant.
+#[tokio::test]
+async fn s38_locks_that_nobody_was_ever_granted_make_room_too() {
+    let bench = Bench::new(4);
+    for number in 0..4 {
+        let (path, lease_id) = bench.lease(&format!("asked-for-{number}")).await.unwrap();
+        bench.store.release(&path, lease_id, None).await.unwrap();
+    }
+    assert_eq!(bench.make_room().await.len(), 4, "they may be about to be granted");
+    bench.clock.advance(2 * HOUR);
+    let (held, _) = bench.lease("asked-for-0").await.unwrap();
+    assert_eq!(bench.make_room().await, [held.name()]);
+    bench.take("one-more", ours()).await.unwrap();
+}
+
+/// They count, whatever is configured now.
+#[tokio::test]
+async fn s18_locks_of_a_former_container_make_room_too() {
+    let bench = Bench::new(4);
+    let former = Container::parse("former").unwrap();
+    for number in 0..4 {
+        let path = LockPath::from_parts(&former, &format!("before/{number}"));
+        bench.write(path, ours()).await.unwrap();
+    }
+    bench.clock.advance(2 * HOUR);
+    bench.make_room().await;
     bench.take("one-more", ours()).await.unwrap();
 }

@@ -14,7 +14,7 @@ use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
 use crate::cli::spec::duration;
 use crate::config::Config;
-use crate::lock::{FencingToken, HostId, LockPath};
+use crate::lock::{Container, FencingToken, HostId, LockPath};
 use crate::record::{Record, has_checkpoint};
 use crate::store::{LeaseStore, LeaseStoreExt as _, List, StoreError, StoredLock};
 
@@ -98,7 +98,7 @@ pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<Exit> {
     init_quiet_logs(&config)?;
     let prefix = prefix(&config, args.host_id, args.all_hosts)?;
     let store = engine::open_store(&config, &engine::clock())?;
-    let list = pages(&config, prefix);
+    let list = pages(config.paths.container.clone(), prefix);
     let with_checkpoints = args.with_checkpoints;
     let which = Which { idle: args.idle, with_checkpoints, with_schedules: true };
     let collected = collect(store.as_ref(), list, which, args.dry_run).await?;
@@ -123,7 +123,8 @@ fn host_id(text: &str) -> Result<HostId, String> {
 
 fn prefix(config: &Config, host_id: Option<HostId>, all_hosts: bool) -> anyhow::Result<String> {
     if all_hosts {
-        return Ok(whole_prefix(config));
+        let prefix = config.paths.prefix.as_str();
+        return Ok(if prefix.is_empty() { String::new() } else { format!("{prefix}/") });
     }
     let host_id = match host_id {
         Some(host_id) => host_id,
@@ -132,19 +133,8 @@ fn prefix(config: &Config, host_id: Option<HostId>, all_hosts: bool) -> anyhow::
     Ok(config.paths.host_prefix(&host_id))
 }
 
-fn whole_prefix(config: &Config) -> String {
-    let prefix = config.paths.prefix.as_str();
-    if prefix.is_empty() { String::new() } else { format!("{prefix}/") }
-}
-
-fn pages(config: &Config, prefix: String) -> List {
-    let container = config.paths.container.clone();
+fn pages(container: Container, prefix: String) -> List {
     List { container, prefix, continuation: None, limit: PAGE }
-}
-
-/// The locks under every host id, within the configured container and prefix.
-pub(in crate::cli) fn every_lock(config: &Config) -> List {
-    pages(config, whole_prefix(config))
 }
 
 /// Deletes what is idle, page by page. A lock that is taken meanwhile stays (its lease, or its new ETag, says
@@ -182,10 +172,14 @@ async fn collect(
 
 /// Whether a lock is ours, nobody has it, and its record is old, by the store's clock. S5: a lock that is
 /// made again takes its first epoch from that clock, which must have overtaken the last one: a lock that was
-/// acquired more often than a thousand times a second is ahead of it.
-fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
+/// acquired more often than a thousand times a second is ahead of it. One without fields was made and never
+/// granted: by a caller that left before its token was written, say. Where hosts of .NET share the store, it
+/// may be theirs.
+fn is_idle(store: &dyn LeaseStore, lock: &StoredLock, idle: Duration) -> bool {
     let record = Record::from_fields(&lock.fields);
-    record.token.is_some_and(|token| token.epoch() < FencingToken::epoch_at(lock.time))
+    let was_never_granted = lock.fields.is_empty() && !store.features().has_timers;
+    let is_past = |token: FencingToken| token.epoch() < FencingToken::epoch_at(lock.time);
+    (was_never_granted || record.token.is_some_and(is_past))
         && !lock.lease.is_held()
         && record.resting_until.is_none_or(|until| until <= lock.time)
         && lock.time.saturating_since(lock.written_at) >= idle
@@ -200,7 +194,7 @@ impl Which {
         path: &LockPath,
         lock: &StoredLock,
     ) -> anyhow::Result<LockVerdict> {
-        if !is_idle(lock, self.idle) {
+        if !is_idle(store, lock, self.idle) {
             return Ok(LockVerdict::InUse);
         }
         if !self.with_checkpoints

@@ -91,7 +91,7 @@ async fn a_lock_that_is_taken_meanwhile_stays() {
     let (path, _) = bench.take("locks/h/a", ours()).await;
     bench.clock.advance(DAY * 31);
     let seen = bench.store.read_record(&path).await.unwrap();
-    assert!(is_idle(&seen, DAY * 30));
+    assert!(is_idle(&bench.store, &seen, DAY * 30));
     bench.take("locks/h/a", ours()).await;
     assert!(!delete(&bench.store, &path, seen).await.unwrap());
     assert_eq!(bench.names().await, ["locks/h/a"]);

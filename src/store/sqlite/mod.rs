@@ -29,6 +29,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Features, LeaseStore, StoreAnswer, StoreError, StoreRequest};
+use crate::lock::Container;
 use crate::time::Clock;
 use batch::{Queued, QueuedOperation};
 use error::SqliteError;
@@ -121,6 +122,14 @@ impl SqliteStore {
         let Some(most) = self.most else { return Ok(None) };
         let entries = self.perform(Job::Operation, Access::Read, |locks| locks.entries()).await?;
         Ok(Some(Usage { entries, most }))
+    }
+
+    /// The containers that have locks here.
+    ///
+    /// # Errors
+    /// The faults of the store.
+    pub async fn containers(&self) -> Result<Vec<Container>, StoreError> {
+        self.perform(Job::Operation, Access::Read, |locks| locks.containers()).await
     }
 
     /// Has the thread do `operation`, unless its caller has gone before its turn.

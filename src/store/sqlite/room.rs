@@ -13,6 +13,7 @@ use rusqlite::{FileControl, MAIN_DB};
 
 use super::error::SqliteError;
 use super::locks::Locks;
+use crate::lock::Container;
 use crate::store::StoreError;
 
 /// Pages that are there beside those for each lock and plan: a megabyte.
@@ -51,6 +52,14 @@ impl Locks<'_> {
     /// Locks and plans.
     pub(super) fn entries(&self) -> Result<u64, SqliteError> {
         Ok(u64::try_from(self.room()?.0).unwrap_or_default())
+    }
+
+    /// The containers that have locks.
+    pub(super) fn containers(&self) -> Result<Vec<Container>, SqliteError> {
+        let mut names = self.prepare("SELECT DISTINCT container FROM locks")?;
+        let names = names.query_map([], |row| row.get::<_, String>(0))?;
+        let containers = names.map(|name| Ok(Container::parse(&name?).ok()));
+        containers.filter_map(Result::transpose).collect()
     }
 
     /// The file is at least as long.
