@@ -8,6 +8,7 @@ use crate::coordinator::actor::task::{Command, start};
 use crate::coordinator::inspect::local::newest;
 use crate::coordinator::inspect::records::PATIENCE;
 use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::store_io::readiness::Subject;
 use crate::coordinator::store_io::understood;
 use crate::coordinator::{Coordinator, Shared};
 use crate::hold::StoreFailureKind;
@@ -118,7 +119,7 @@ impl Shared {
             };
             let breaking = self.store.break_lease(&path, note.clone(), standing.etag);
             *may_arrive = true;
-            let answer = self.asked(PATIENCE, breaking).await;
+            let answer = self.asked_about(Subject::Break, PATIENCE, breaking).await;
             *may_arrive = answer.as_ref().is_err_and(|error| !error.is_surely_not_done());
             let error = match answer {
                 Ok(broken) => {

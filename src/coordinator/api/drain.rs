@@ -11,7 +11,7 @@ use crate::coordinator::actor::registry::Registry;
 use crate::coordinator::actor::task::Command;
 use crate::coordinator::inspect::records::CHECK_INTERVAL;
 use crate::coordinator::observe::{LockEvent, LockEventKind};
-use crate::coordinator::store_io::readiness::StoreStatus;
+use crate::coordinator::store_io::readiness::{StoreStatus, Subject};
 use crate::hold::{StoreFailure, StoreFailureKind};
 use crate::store::LeaseStoreExt as _;
 use crate::time::Instant;
@@ -76,7 +76,8 @@ impl Coordinator {
     pub async fn check(&self) -> StoreStatus {
         let container = &self.shared.settings.host.namespace.container;
         // What is found wrong is noted, and that is all that a check is for.
-        let _ = self.shared.asked(CHECK_TIMEOUT, self.shared.store.check(container)).await;
+        let checking = self.shared.store.check(container);
+        let _ = self.shared.asked_about(Subject::Store, CHECK_TIMEOUT, checking).await;
         self.store_status().borrow().clone()
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rate_limit::{RateLimited, Urgency};
+use super::readiness::Subject;
 use super::understood::{failure, granted, note_of, seen, stored};
 use crate::coordinator::Shared;
 use crate::coordinator::actor::requests::{Answered, Requests};
@@ -204,8 +205,9 @@ async fn break_for(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let breaking = shared.store.break_lease(path, note_of(rival), if_match);
-    let answer = shared.limited(Urgency::Lease, timeout, breaking).await;
-    shared.answer(gone(answer)).map(drop)
+    let answer = gone(shared.limited(Urgency::Lease, timeout, breaking).await);
+    shared.note(Subject::Break, answer.as_ref().err());
+    answer.map(drop).map_err(|error| failure(&error))
 }
 
 /// A renewal that the machine asks for.
@@ -324,14 +326,24 @@ impl Shared {
         limited(NOTE_TIMEOUT, self.store.read_break_note(path)).await.ok().flatten()
     }
 
-    /// Asks the store something that no machine waits for. No caller of ours waits without end (S19).
+    /// Asks the store something about a lock that no machine waits for. No caller of ours waits without end
+    /// (S19).
     pub(in crate::coordinator) async fn asked<T>(
         &self,
         timeout: Duration,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
+        self.asked_about(Subject::Lock, timeout, call).await
+    }
+
+    pub(in crate::coordinator) async fn asked_about<T>(
+        &self,
+        subject: Subject,
+        timeout: Duration,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let answer = self.limited(Urgency::Poll, timeout, call).await;
-        self.note(answer.as_ref().err());
+        self.note(subject, answer.as_ref().err());
         answer
     }
 
@@ -360,17 +372,17 @@ impl Shared {
     }
 
     /// Takes note of whether the store can be used (S18), and how much it takes (S7).
-    fn note(&self, error: Option<&StoreError>) {
+    fn note(&self, subject: Subject, error: Option<&StoreError>) {
         if error.is_some_and(RateLimited::is) {
             return;
         }
         self.limiter.note(error);
-        self.readiness.note(error, self.clock.now());
+        self.readiness.note(subject, error, self.clock.now());
     }
 
     /// Takes note of the answer, and says what the answer means to the machine.
     fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, Failure> {
-        self.note(answer.as_ref().err());
+        self.note(Subject::Lock, answer.as_ref().err());
         answer.map_err(|error| failure(&error))
     }
 }

@@ -29,6 +29,28 @@ pub enum StoreStatus {
     },
 }
 
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordinator) enum Subject {
+    /// The store itself: a check.
+    Store,
+    /// A lock, or what stands beside one.
+    Lock,
+    /// The lease of somebody: to break it takes a right that nothing else takes.
+    Break,
+}
+
+impl Subject {
+    /// Whether a request about it may fail like this in a store in which all other locks can be acquired.
+    const fn may_fail_alone(self, error: &StoreError) -> bool {
+        match self {
+            Self::Store => false,
+            Self::Lock => matches!(error, StoreError::Fatal { .. }),
+            Self::Break => matches!(error, StoreError::Fatal { .. } | StoreError::Denied { .. }),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(in crate::coordinator) struct Readiness {
     status: watch::Sender<StoreStatus>,
@@ -41,6 +63,8 @@ pub(in crate::coordinator) struct Readiness {
 struct Evidence {
     noted_at: Option<Instant>,
     log: OutageLog,
+    /// Something was refused for good, about one lock perhaps: a check is to show whether the store is.
+    is_doubted: bool,
 }
 
 impl Default for Readiness {
@@ -54,12 +78,23 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// A request ended like this. One connection that breaks is no outage: a store that has answered is not
-    /// ready once no request has succeeded for [`OUTAGE`], or at once when it answers that it refuses us.
-    pub(in crate::coordinator) fn note(&self, error: Option<&StoreError>, now: Instant) {
+    /// A request about `subject` ended like this. One connection that breaks is no outage: a store that has
+    /// answered is not ready once no request has succeeded for [`OUTAGE`], or at once when it answers that it
+    /// refuses us. What may be refused alone is for a check to look into.
+    pub(in crate::coordinator) fn note(
+        &self,
+        subject: Subject,
+        error: Option<&StoreError>,
+        now: Instant,
+    ) {
         let failure = error.filter(|error| makes_unusable(error));
         // To the end: of two threads that note, the later one sets the status that stays.
         let mut evidence = self.evidence();
+        if failure.is_some_and(|error| subject.may_fail_alone(error)) {
+            evidence.is_doubted = true;
+            return;
+        }
+        evidence.is_doubted &= subject != Subject::Store;
         let is_first = *self.status.borrow() == StoreStatus::Unknown;
         evidence.noted_at = Some(now);
         let line = match failure {
@@ -113,7 +148,8 @@ impl Readiness {
             let evidence = self.evidence();
             let old = evidence.noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
             let log = &evidence.log;
-            (old, log.said_unusable.is_some() || log.failing_since.is_some())
+            let unsettled = log.said_unusable.is_some() || log.failing_since.is_some();
+            (old, unsettled || evidence.is_doubted)
         };
         old || settling || *self.status.borrow() != StoreStatus::Ready
     }
@@ -220,15 +256,15 @@ mod tests {
         let readiness = Readiness::default();
         let status = readiness.subscribe();
         for (seconds, cause) in [(10, "refused"), (15, "reset"), (20, "reset")] {
-            readiness.note(Some(&unavailable(cause)), at(seconds));
+            readiness.note(Subject::Lock, Some(&unavailable(cause)), at(seconds));
             let cause = unavailable(cause).chain();
             assert_eq!(*status.borrow(), StoreStatus::NotReady { cause, since: at(10) });
         }
-        readiness.note(None, at(30));
+        readiness.note(Subject::Lock, None, at(30));
         assert_eq!(*status.borrow(), StoreStatus::Ready);
-        readiness.note(Some(&unavailable("refused")), at(40));
+        readiness.note(Subject::Lock, Some(&unavailable("refused")), at(40));
         assert_eq!(*status.borrow(), StoreStatus::Ready, "one failure is no outage");
-        readiness.note(Some(&unavailable("refused")), at(43));
+        readiness.note(Subject::Lock, Some(&unavailable("refused")), at(43));
         let since = match &*status.borrow() {
             StoreStatus::NotReady { since, .. } => Some(*since),
             StoreStatus::Unknown | StoreStatus::Ready => None,
@@ -240,10 +276,10 @@ mod tests {
     fn s18_a_connection_that_breaks_is_no_outage_and_a_refusal_is_one_at_once() {
         let readiness = Readiness::default();
         let status = readiness.subscribe();
-        readiness.note(None, at(1));
+        readiness.note(Subject::Lock, None, at(1));
         for seconds in 2..100 {
             let error = unavailable("reset");
-            readiness.note((seconds % 2 == 0).then_some(&error), at(seconds));
+            readiness.note(Subject::Lock, (seconds % 2 == 0).then_some(&error), at(seconds));
             assert_eq!(*status.borrow(), StoreStatus::Ready, "at {seconds}");
         }
         let denied = StoreError::Denied {
@@ -251,18 +287,34 @@ mod tests {
             advice: "give the role".to_owned(),
             source: "403".into(),
         };
-        readiness.note(Some(&denied), at(100));
+        readiness.note(Subject::Lock, Some(&denied), at(100));
         assert_ne!(*status.borrow(), StoreStatus::Ready);
+    }
+
+    #[test]
+    fn s18_what_is_wrong_with_one_lock_is_no_outage_and_is_looked_into() {
+        let readiness = Readiness::default();
+        readiness.note(Subject::Lock, None, at(1));
+        let archived =
+            StoreError::Fatal { advice: "bring it back".to_owned(), source: "409".into() };
+        readiness.note(Subject::Lock, Some(&archived), at(2));
+        assert_eq!(*readiness.subscribe().borrow(), StoreStatus::Ready);
+        readiness.note(Subject::Lock, None, at(3));
+        assert!(readiness.is_stale(at(3)), "other locks are no answer");
+        readiness.note(Subject::Store, None, at(4));
+        assert!(!readiness.is_stale(at(4)));
+        readiness.note(Subject::Store, Some(&archived), at(5));
+        assert_ne!(*readiness.subscribe().borrow(), StoreStatus::Ready);
     }
 
     #[test]
     fn s18_a_failure_is_looked_into_at_once() {
         let readiness = Readiness::default();
-        readiness.note(None, at(1));
+        readiness.note(Subject::Lock, None, at(1));
         assert!(!readiness.is_stale(at(2)));
-        readiness.note(Some(&unavailable("reset")), at(2));
+        readiness.note(Subject::Lock, Some(&unavailable("reset")), at(2));
         assert!(readiness.is_stale(at(2)), "though the store counts as ready still");
-        readiness.note(None, at(3));
+        readiness.note(Subject::Lock, None, at(3));
         assert!(!readiness.is_stale(at(3)));
     }
 

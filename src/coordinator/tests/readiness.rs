@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use super::breaking::breaking_late;
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, counts, granted, next, pass, request, settle, waiting,
 };
-use crate::coordinator::{CallError, HeldEvent, HoldEvent, StoreFailureKind, StoreStatus};
+use crate::coordinator::{
+    BreakPeriod, CallError, HeldEvent, HoldEvent, StoreFailureKind, StoreStatus,
+};
 use crate::store::Operation;
+use crate::testing::FaultPlan;
 
 #[tokio::test(start_paused = true)]
 async fn s18_calls_fail_with_the_cause_while_the_store_is_down_and_work_again_after() {
@@ -106,14 +110,35 @@ async fn s18_an_idle_store_is_checked_every_half_minute_while_it_is_well() {
     checking.abort();
 }
 
+/// Breaking takes a right that nothing else takes: the documented role may lack it.
+#[tokio::test(start_paused = true)]
+async fn s18_a_break_that_is_refused_leaves_the_sidecar_ready() {
+    let sidecar = Account::new().sidecar();
+    let _stream = sidecar.hold(&request("nightly")).await;
+    let (under_way, answer) = breaking_late(&sidecar, None, BreakPeriod::RunOut);
+    settle().await;
+    let refuses = FaultPlan { deny: 1_000, ..FaultPlan::default() };
+    sidecar.faults().set_plan(refuses.clone());
+    under_way.notify_waiters();
+    answer.await.unwrap().unwrap_err();
+    let status = sidecar.coordinator.store_status();
+    assert_eq!(*status.borrow(), StoreStatus::Ready);
+    // Whether it is refused everything is asked then.
+    let checking = sidecar.clone();
+    let checking = tokio::spawn(async move { checking.coordinator.keep_checking().await });
+    settle().await;
+    assert!(matches!(*status.borrow(), StoreStatus::NotReady { .. }));
+    checking.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
     let account = Account::new();
     let sidecar = account.sidecar();
-    sidecar.faults().set_plan(crate::testing::FaultPlan {
+    sidecar.faults().set_plan(FaultPlan {
         lose_request: 1_000,
         longest_silence: 1_000 * MINUTE,
-        ..crate::testing::FaultPlan::default()
+        ..FaultPlan::default()
     });
     let began = account.now();
     let refused = sidecar.ask(request("nightly")).await.unwrap_err();
@@ -123,7 +148,7 @@ async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
     let refused = sidecar.coordinator.get(&super::rig::by_key("nightly")).await.unwrap_err();
     assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
     assert!(account.now() - began <= 2 * SECOND, "it is known by now");
-    sidecar.faults().set_plan(crate::testing::FaultPlan::default());
+    sidecar.faults().set_plan(FaultPlan::default());
     let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
     granted(&mut stream).await;
 }
