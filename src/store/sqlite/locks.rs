@@ -88,6 +88,10 @@ struct StoredNote {
 
 const LEASE: &str = "lease_id, lease_ms, lease_until, lease_boot, lease_broken";
 
+/// Boot ids that are kept of those that were refused: each command of a machine whose kernel hides its own
+/// brings one.
+const MOST_REFUSED: i64 = 100;
+
 /// Rows by the lock that they are about, and where the next page begins.
 type Page<T> = (Vec<(LockPath, T)>, Option<String>);
 
@@ -108,7 +112,17 @@ impl<'a> Locks<'a> {
 
     /// Writes down that every lease of another boot was seen now: it counts as running for its whole duration
     /// from now on, whoever looks at it later (S1).
-    pub(super) fn see_leases(&self) -> Result<(), SqliteError> {
+    ///
+    /// `used_under`: the boot id under which this process has used the file before. Leases of another one than
+    /// that are of a process that uses it now, and not of before a reboot; were each of the two to go on, each
+    /// would see the other's leases anew for ever (S17). So whichever finds the other first refuses it.
+    pub(super) fn see_leases(&self, used_under: Option<&str>) -> Result<(), SqliteError> {
+        if self.is_refused()? {
+            return Err(SqliteError::AnotherBoot);
+        }
+        if used_under == Some(&self.moment.boot_id) {
+            self.refuse_others()?;
+        }
         let sql = "UPDATE locks SET lease_until = :now + lease_ms * 1000000, lease_boot = :boot \
                    WHERE lease_id IS NOT NULL \
                    AND (lease_boot <> :boot OR lease_until > :now + lease_ms * 1000000)";
@@ -117,6 +131,33 @@ impl<'a> Locks<'a> {
             ":boot": self.moment.boot_id,
         })?;
         Ok(())
+    }
+
+    /// Whether a process of another boot id has refused this one's. Where the kernel tells none, that is the
+    /// same after a reboot; but then the clock is behind the refusal.
+    fn is_refused(&self) -> Result<bool, SqliteError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM refused_boots WHERE boot = ? AND (boot <> '' OR at <= ?))";
+        let now = whole(self.now().since_boot().as_nanos());
+        Ok(self.prepare(sql)?.query_row((&self.moment.boot_id, now), |row| row.get(0))?)
+    }
+
+    /// Refuses whoever has leases under another boot id. Ids that were refused long ago do not come back.
+    fn refuse_others(&self) -> Result<(), SqliteError> {
+        let now = whole(self.now().since_boot().as_nanos());
+        self.prepare(
+            "INSERT OR REPLACE INTO refused_boots (boot, at) \
+             SELECT DISTINCT lease_boot, :now FROM locks WHERE lease_id IS NOT NULL AND lease_boot <> :boot",
+        )?
+        .execute(named_params! { ":now": now, ":boot": self.moment.boot_id })?;
+        self.prepare(
+            "DELETE FROM refused_boots WHERE number <= (SELECT max(number) FROM refused_boots) - ?",
+        )?
+        .execute([MOST_REFUSED])?;
+        Ok(())
+    }
+
+    pub(super) fn into_boot_id(self) -> String {
+        self.moment.boot_id
     }
 
     /// S18: what was granted in a file that is gone may be believed for as long as a lease lasts.
@@ -307,13 +348,14 @@ impl<'a> Locks<'a> {
         if_match: &ETag,
     ) -> Result<LeaseBroken, SqliteError> {
         let (etag, lease) = self.lease(path)?;
+        let found = lease.state(self.now());
         let (lease, remaining) = lease.break_lease(note.period, self.now())?;
         if etag.check(Some(if_match)).is_err() && !note.is_of(&self.stored(path)?.fields) {
             return Err(StoreError::Changed.into());
         }
         self.put_lease(path, lease)?;
         let former = self.note(path)?;
-        self.put_note(path, &note.clone().after(former.as_ref()))?;
+        self.put_note(path, &note.clone().after(former.as_ref(), found))?;
         Ok(LeaseBroken { remaining })
     }
 

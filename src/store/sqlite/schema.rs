@@ -69,6 +69,16 @@ const ROOM: &str = "
         BEGIN UPDATE room SET entries = entries - 1; END;
 ";
 
+/// The boot ids of processes that used the file while another did, under an id of its own: they are refused
+/// ([`Locks::see_leases`](super::locks::Locks::see_leases)).
+const REFUSED: &str = "
+    CREATE TABLE IF NOT EXISTS refused_boots (
+        number INTEGER PRIMARY KEY,
+        boot TEXT NOT NULL UNIQUE,
+        at INTEGER NOT NULL          -- CLOCK_BOOTTIME in nanoseconds, as the other read it
+    ) STRICT;
+";
+
 /// Makes the tables of a new database, and refuses those of others. Answers whether it has a write-ahead log.
 pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> {
     // In one transaction, or another process could make the tables between one question and the next.
@@ -87,6 +97,7 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> 
         }
         transaction.execute_batch(PLANS)?;
         transaction.execute_batch(ROOM)?;
+        transaction.execute_batch(REFUSED)?;
         transaction.commit()?;
     }
     Ok(write_ahead)
@@ -95,8 +106,8 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> 
 /// Whether the tables and triggers are there that came later.
 fn is_complete(connection: &Connection) -> Result<bool, SqliteError> {
     let sql = "SELECT count(*) FROM sqlite_schema WHERE name IN \
-               ('plans', 'room', 'filling', 'lock_made', 'lock_deleted', 'plan_made', 'plan_deleted')";
-    Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))? == 7)
+               ('plans', 'room', 'filling', 'refused_boots', 'lock_made', 'lock_deleted', 'plan_made', 'plan_deleted')";
+    Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))? == 8)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,6 +22,8 @@ pub(super) struct Session {
     known: Option<KnownDatabase>,
     /// The file was found to be cut since the last one was opened.
     cut: bool,
+    /// The boot id under which it was used.
+    used_under: Option<String>,
     terms: Terms,
 }
 
@@ -85,7 +87,7 @@ impl Access {
 impl Session {
     pub(super) fn new(file: PathBuf, clock: Arc<dyn Clock>, most: Option<u64>) -> Self {
         let terms = Terms { grants_from: Instant::default(), most };
-        Self { file, clock, opened: None, known: None, cut: false, terms }
+        Self { file, clock, opened: None, known: None, cut: false, used_under: None, terms }
     }
 
     /// Opens the file, if it is not open or is not the one of that name any more.
@@ -152,7 +154,8 @@ impl Session {
 
     /// Looks at the leases of another boot, if there are any, so that their time begins to run.
     pub(super) fn see_leases(&mut self) -> Result<(), SqliteError> {
-        self.run(Access::Write(Durability::Lease), |locks| locks.see_leases())
+        let used_under = self.used_under.clone();
+        self.run(Access::Write(Durability::Lease), |locks| locks.see_leases(used_under.as_deref()))
     }
 
     /// Takes the room on the disk that the locks which are there may need (S18).
@@ -212,7 +215,9 @@ impl Session {
             return Ok(Attempt::FirstSight);
         }
         let (answer, grown) = (answer?, locks.grown.get());
+        let boot_id = locks.into_boot_id();
         transaction.commit()?;
+        self.used_under = Some(boot_id);
         if let Some(opened) = &mut self.opened {
             opened.bytes = opened.bytes.max(grown);
         }

@@ -190,6 +190,38 @@ async fn s1_the_first_look_counts_even_if_it_is_refused() {
     store.acquire(&path("lock"), acquire(2)).await.unwrap();
 }
 
+/// Two processes that read two boot ids on one kernel: each takes what the other wrote for a lease of before
+/// a reboot.
+#[tokio::test]
+async fn s17_two_boot_ids_at_once_keep_no_lease_for_ever() {
+    for (first, later) in [("one boot", "another"), ("one boot", ""), ("", "one boot")] {
+        let fixture = Fixture::new();
+        fixture.clock.reboot(first);
+        let store = fixture.open();
+        store.acquire(&path("lock"), acquire(1)).await.unwrap();
+        let clock = Arc::new(SimClock::new());
+        clock.reboot(later);
+        let other = SqliteStore::open(&fixture.file(), Arc::clone(&clock) as _).unwrap();
+        other.read_record(&path("lock")).await.unwrap();
+        let mut ended = 0;
+        for _ in 0..20 {
+            for clock in [&fixture.clock, &clock] {
+                clock.advance(Duration::from_secs(1));
+            }
+            ended += u32::from(state(&store, "lock").await == LeaseState::Expired);
+            // Whoever came later is told so, and why.
+            let refused = other.read_record(&path("lock")).await.unwrap_err().chain();
+            assert!(refused.contains("another boot id"), "{refused}");
+        }
+        assert_eq!(ended, 5, "it was seen once more");
+        store.acquire(&path("lock"), acquire(2)).await.unwrap();
+        // After a reboot, no id is an id that was refused.
+        clock.reboot(later);
+        let answer = other.read_record(&path("lock")).await;
+        assert_eq!(answer.is_ok(), later.is_empty(), "{answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn s3_the_wall_clock_moves_no_lease() {
     let fixture = Fixture::new();
