@@ -68,6 +68,8 @@ pub struct Record {
 const TOKEN: &str = "leasehold_token";
 /// The field that names the holder, encoded.
 pub const HOLDER_FIELD: &str = "leasehold_holder";
+/// The field in which WebJobs and Azure Functions hosts look for who holds a lock.
+pub(crate) const FUNCTION_INSTANCE: &str = "FunctionInstance";
 const HOST_TYPE: &str = "leasehold_host_type";
 const FUNCTION: &str = "leasehold_function";
 const SCOPE: &str = "leasehold_scope";
@@ -128,17 +130,19 @@ const MAX_SIDECAR: usize = 96;
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
 const MAX_STORED_NAME: usize = 1_200;
 /// What else is cut where a record is too long otherwise, in this order, and to how many encoded bytes.
-const CUTS: [(&str, usize); 6] = [
+const CUTS: [(&str, usize); 7] = [
     (SCOPE, 300),
     (FUNCTION, 300),
     (HOLDER_FIELD, 96),
+    (FUNCTION_INSTANCE, 96),
     (SCOPE, 96),
     (FUNCTION, 96),
     (HOST_TYPE, 96),
 ];
 /// The same for the lock of a schedule, which people look up by its function and scope (T3).
-const CUTS_OF_SCHEDULE: [(&str, usize); 6] = [
+const CUTS_OF_SCHEDULE: [(&str, usize); 7] = [
     (HOLDER_FIELD, 96),
+    (FUNCTION_INSTANCE, 96),
     (SCOPE, 300),
     (FUNCTION, 300),
     (SCOPE, 96),
@@ -267,7 +271,7 @@ impl Record {
         }
         put(LABELS, self.labels.to_stored());
         put(WRITE, self.write);
-        fit(&mut fields);
+        fit(&mut fields, false);
         fields
     }
 }
@@ -310,8 +314,16 @@ pub(crate) fn is_handed_on<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> bool
     field(HANDED_ON).is_some()
 }
 
-/// Makes the fields fit, if ours can be made so small.
-fn fit(fields: &mut Fields) {
+/// Shows hosts of .NET who holds the lock, beside fields that fit; they fit afterwards (T3).
+pub(crate) fn show_holder(fields: &mut Fields) {
+    if let Some(holder) = fields.get(HOLDER_FIELD).cloned() {
+        fields.insert(FUNCTION_INSTANCE.to_owned(), holder);
+        fit(fields, true);
+    }
+}
+
+/// Makes the fields fit, if ours can be made so small: `shown` if the field of .NET's hosts is one of them.
+fn fit(fields: &mut Fields, shown: bool) {
     let size = |fields: &Fields| -> usize {
         fields.iter().map(|(name, value)| name.len() + value.len()).sum()
     };
@@ -321,6 +333,7 @@ fn fit(fields: &mut Fields) {
     let of_schedule = fields.keys().any(|name| name.starts_with(SCHEDULE));
     for (name, limit) in if of_schedule { CUTS_OF_SCHEDULE } else { CUTS } {
         if size(fields) > MAX_FIELDS
+            && (shown || name != FUNCTION_INSTANCE)
             && let Some(value) = fields.get_mut(name)
         {
             *value = shortened(std::mem::take(value), limit);

@@ -4,12 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::timer::DotnetTimers;
-use crate::record::{Fields, HOLDER_FIELD};
+use crate::record::show_holder;
 use crate::store::{DocumentPath, Features, LeaseStore, StoreAnswer, StoreError, StoreRequest};
 use crate::time::Clock;
-
-/// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
-const FUNCTION_INSTANCE: &str = "FunctionInstance";
 
 /// Passes everything on to a store. Before a record it writes the status of the .NET timer that it belongs
 /// to. Without such timers it changes nothing.
@@ -30,14 +27,6 @@ impl SharedStore {
         function_instance: bool,
     ) -> Self {
         Self { store, clock, timers, function_instance }
-    }
-
-    fn show_holder(&self, fields: &mut Fields) {
-        if self.function_instance
-            && let Some(holder) = fields.get(HOLDER_FIELD).cloned()
-        {
-            fields.insert(FUNCTION_INSTANCE.to_owned(), holder);
-        }
     }
 
     /// T7: what a status was read or written at is the store's time.
@@ -77,7 +66,9 @@ impl LeaseStore for SharedStore {
         let StoreRequest::WriteRecord(path, write) = &mut request else {
             return self.store.call(request);
         };
-        self.show_holder(&mut write.fields);
+        if self.function_instance {
+            show_holder(&mut write.fields);
+        }
         let Some(status) = self.timers.before(path, write) else {
             return self.store.call(request);
         };
@@ -90,5 +81,52 @@ impl LeaseStore for SharedStore {
 
     fn features(&self) -> Features {
         self.store.features()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::lock::{Container, FencingToken, LeaseId, LockPath};
+    use crate::record::{FUNCTION_INSTANCE, Fields, Record};
+    use crate::store::{Acquire, LeaseStoreExt as _, MemoryStore, Write};
+    use crate::testing::SimClock;
+
+    /// Azure allows 8,192 bytes of all fields together, and some of its front ends count more than these.
+    const MOST: usize = 8_000;
+
+    #[tokio::test]
+    async fn t3_a_grant_beside_dotnet_never_fails_for_its_size() {
+        let clock = Arc::new(SimClock::new());
+        let memory = Arc::new(MemoryStore::new(Arc::clone(&clock) as _));
+        let timers = Arc::new(DotnetTimers::default());
+        let store = SharedStore::new(memory, clock, timers, true);
+        let path = LockPath::from_parts(&Container::parse("hosts").unwrap(), "locks/h/f");
+        let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
+        let duration = Duration::from_secs(15);
+        let acquire = Acquire { lease_id, duration, if_match: None };
+        store.acquire(&path, acquire).await.unwrap();
+        for theirs in (0..6_500).step_by(250) {
+            let record = Record {
+                token: FencingToken::from_u64(65_537),
+                holder: "日".repeat(85),
+                host_type: "日".repeat(85),
+                function: "日".repeat(341),
+                scope: "日".repeat(341),
+                ..Record::default()
+            };
+            let others = Fields::from([
+                ("theirs".to_owned(), "x".repeat(theirs)),
+                (FUNCTION_INSTANCE.to_owned(), "x".to_owned()),
+            ]);
+            let fields = record.into_fields(others);
+            store.write_record(&path, Write { lease_id, if_match: None, fields }).await.unwrap();
+            let stored = store.read_record(&path).await.unwrap().fields;
+            let bytes: usize = stored.iter().map(|(name, value)| name.len() + value.len()).sum();
+            assert!(bytes <= MOST, "{bytes} bytes");
+            assert!(stored[FUNCTION_INSTANCE].starts_with("%E6%97%A5"), "{stored:?}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use azure_core::time::parse_rfc7231;
 use super::error::Failure;
 use super::namespace;
 use crate::lock::LeaseId;
-use crate::record::{ETag, Fields, held_by_stranger};
+use crate::record::{ETag, FUNCTION_INSTANCE, Fields, held_by_stranger};
 use crate::store::{LeaseState, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 
@@ -139,11 +139,8 @@ pub(super) fn fields(headers: &Headers) -> Fields {
         .collect()
 }
 
-/// The name of WebJobs' field. HTTP brings all names in lower case, and its readers know this one only as it
-/// is here.
-const FUNCTION_INSTANCE: &str = "FunctionInstance";
-
-/// A field's name as all readers of this store give it, whatever case the service kept.
+/// A field's name as all readers of this store give it, whatever case the service kept: HTTP brings all in
+/// lower case, and the readers of WebJobs' field know it only as it is there.
 pub(super) fn field_name(name: &str) -> String {
     if name.eq_ignore_ascii_case(FUNCTION_INSTANCE) {
         FUNCTION_INSTANCE.to_owned()
