@@ -156,7 +156,7 @@ pub trait LeaseStoreExt: LeaseStore {
     /// holder to read (S17, S22). Only while the grant stands that was looked at: the record still has this
     /// ETag, or names the token of the note (S17, S33). The note is there before the lease is broken, and is
     /// taken back if it is not. A note of a break that ended the same grant's lease at once is not made
-    /// milder by a later one.
+    /// milder by a later one; nor is a break by another tool, which left none, made a notice by a note.
     ///
     /// # Errors
     /// `NotHeld`, `NotFound`, `Changed`, and the faults of the store.
@@ -376,11 +376,15 @@ impl BreakNote {
         self.token.is_some() && self.token == Record::from_fields(fields).token
     }
 
-    /// This note in the place of `former`: a lease that was broken at once stays so.
-    pub(crate) fn after(self, former: Option<&Self>) -> Self {
-        let ended = former
-            .is_some_and(|former| former.period == BreakPeriod::Now && former.is_about(self.token));
-        Self { period: if ended { BreakPeriod::Now } else { self.period }, ..self }
+    /// This note in the place of `former`, of a lease that is found like this: one that was broken at once
+    /// stays so. Where it was broken and no note says how, another tool did that, and it may end sooner than
+    /// it would have run out (S22).
+    pub(crate) fn after(self, former: Option<&Self>, found: LeaseState) -> Self {
+        let ends = match former.filter(|former| former.is_about(self.token)) {
+            Some(former) => former.period == BreakPeriod::Now,
+            None => matches!(found, LeaseState::Breaking | LeaseState::Broken),
+        };
+        Self { period: if ends { BreakPeriod::Now } else { self.period }, ..self }
     }
 }
 

@@ -270,6 +270,23 @@ async fn s13_a_holder_that_was_told_lost_frees_the_lock_by_its_generation() {
     assert!(second.validity.valid_for > SECOND);
 }
 
+/// What another tool has broken may end sooner than its holder's validity.
+#[tokio::test(start_paused = true)]
+async fn s22_a_break_of_what_another_tool_has_broken_is_no_notice() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (mut stream, _) = sidecar.hold(&request("nightly")).await;
+    let now = account.now();
+    account.store.locks().break_without_note(&path("nightly"), 5 * SECOND, now).unwrap();
+    let BreakResult::Breaking { free_in } = broken(&sidecar, BreakPeriod::RunOut).await.unwrap()
+    else {
+        panic!("not breaking")
+    };
+    assert!(free_in <= 5 * SECOND, "{free_in:?}");
+    assert_lost_by_the_break(&next_but_renewals(&mut stream).await);
+    assert!(account.now() - now < SECOND);
+}
+
 #[tokio::test(start_paused = true)]
 async fn s13_a_lock_whose_holder_was_told_lost_by_the_clock_goes_back_once_it_says_that_it_knows() {
     let account = Account::new();

@@ -42,6 +42,24 @@ enum Over<'a> {
     Version(&'a ETag),
 }
 
+/// The note of a break that is under way.
+struct Noted {
+    note: BreakNote,
+    /// What stood there before, and its version.
+    former: Option<(BreakNote, ETag)>,
+    /// The version of the note once it is written.
+    ours: Option<ETag>,
+}
+
+impl Noted {
+    /// Of two callers that break at once one is told that it came second: else it would undo the note of the
+    /// other's break.
+    fn over(&self) -> Over<'_> {
+        let former = self.former.as_ref().map(|(_, version)| version);
+        self.ours.as_ref().or(former).map_or(Over::None, Over::Version)
+    }
+}
+
 /// The name of the note of the lock `name`.
 pub(super) fn note_name(name: &str) -> String {
     blob_names::name_in(FOLDER, name)
@@ -106,47 +124,43 @@ impl AzureStore {
         note: BreakNote,
         if_match: ETag,
     ) -> Result<LeaseBroken, StoreError> {
-        // The note comes first, so that a holder that learns of the break finds it (S22). It says of the
-        // grant that it names only.
-        let period = note.period;
         let former = self.read_note(path).await?;
-        let note = note.after(former.as_ref().map(|(former, _)| former));
-        // Of two callers that break at once one is told that it came second: else it would undo the note of
-        // the other's break.
-        let over = former.as_ref().map_or(Over::None, |(_, version)| Over::Version(version));
-        let ours = self.write_note(path, &note, over).await?;
-        let (broken, sent) = self.break_grant(path, &note, period, if_match).await;
+        let mut noted = Noted { note, former, ours: None };
+        let (broken, sent) = self.break_grant(path, &mut noted, if_match).await;
         // A note of a break that was not done would speak for a later one by somebody else. That of an
         // earlier break stays.
+        let Noted { note, former, ours } = noted;
         let former = former.map(|(former, _)| former);
-        match (&broken, former) {
-            (Err(StoreError::NotFound), _) => self.delete_note(path, None).await,
+        match (&broken, ours, former) {
+            (Err(StoreError::NotFound), ..) => self.delete_note(path, None).await,
             // What refuses a break refuses a deletion too: a SAS without the permission for it.
-            (Err(StoreError::Denied { .. } | StoreError::Fatal { .. }), former) => {
+            (Err(StoreError::Denied { .. } | StoreError::Fatal { .. }), Some(ours), former) => {
                 let before = former.unwrap_or(BreakNote { token: None, ..note });
                 self.write_back(path, &before, &ours).await;
             }
-            (Err(error), Some(former)) if !sent || error.is_surely_not_done() => {
+            (Err(error), Some(ours), Some(former)) if !sent || error.is_surely_not_done() => {
                 self.write_back(path, &former, &ours).await;
             }
-            (Err(error), None) if !sent || error.is_surely_not_done() => {
+            (Err(error), Some(ours), None) if !sent || error.is_surely_not_done() => {
                 self.delete_note(path, Some(&ours)).await;
             }
-            (Ok(_) | Err(_), _) => {}
+            (Ok(_) | Err(_), ..) => {}
         }
         broken
     }
 
-    /// One read and the break at once, while the grant of the note stands; and whether the break was sent.
-    /// What its holder writes meanwhile, a save or a resume, has it read and tried again (S17, S33).
+    /// The note, then one read and the break at once, while the grant of the note stands; and whether the
+    /// break was sent. What its holder writes meanwhile, a save or a resume, has it read and tried again (S17,
+    /// S33).
     async fn break_grant(
         &self,
         path: &LockPath,
-        note: &BreakNote,
-        period: BreakPeriod,
+        noted: &mut Noted,
         if_match: ETag,
     ) -> (Result<LeaseBroken, StoreError>, bool) {
-        for _ in 0..TRIES {
+        let period = noted.note.period;
+        let mut tries = TRIES;
+        while tries > 0 {
             let seen = match self.get_record(path).await {
                 Ok(seen) => seen,
                 Err(error) => return (Err(error), false),
@@ -154,11 +168,23 @@ impl AzureStore {
             if seen.lease == LeaseState::Available {
                 return (Err(StoreError::NotHeld), false);
             }
-            if seen.etag != if_match && !note.is_of(&seen.fields) {
+            if seen.etag != if_match && !noted.note.is_of(&seen.fields) {
                 break;
             }
+            // The note comes first, so that a holder that learns of the break finds it (S22). It says of the
+            // grant that it names only. Another tool may break the lease while it is written: then it is
+            // written once more.
+            let former = noted.former.as_ref().map(|(former, _)| former);
+            let note = noted.note.clone().after(former, seen.lease);
+            if noted.ours.is_none() || note.period != noted.note.period {
+                match self.write_note(path, &note, noted.over()).await {
+                    Ok(ours) => (noted.note, noted.ours) = (note, Some(ours)),
+                    Err(error) => return (Err(error), false),
+                }
+                continue;
+            }
             match self.break_version(path, period, &seen.etag).await {
-                Err(StoreError::Changed) => {}
+                Err(StoreError::Changed) => tries -= 1,
                 broken => return (broken, true),
             }
         }
@@ -362,13 +388,17 @@ mod tests {
 
     /// The lock with this version of its record, which names this token.
     fn lock(etag: &str, token: &str) -> Reply {
+        lock_that_is("leased", etag, token)
+    }
+
+    fn lock_that_is(lease: &str, etag: &str, token: &str) -> Reply {
         Reply::new(
             200,
             &[
                 ("x-ms-request-id", "r"),
                 ("date", "Fri, 15 Jan 2027 08:00:00 GMT"),
                 ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT"),
-                ("x-ms-lease-state", "leased"),
+                ("x-ms-lease-state", lease),
                 ("etag", etag),
                 ("x-ms-meta-leasehold_token", token),
             ],
@@ -376,30 +406,35 @@ mod tests {
     }
 
     fn note_written() -> Reply {
+        note_written_as("\"0x2\"")
+    }
+
+    fn note_written_as(etag: &str) -> Reply {
         let date = ("date", "Fri, 15 Jan 2027 08:00:00 GMT");
-        Reply::new(201, &[("x-ms-request-id", "r"), date, ("etag", "\"0x2\"")])
+        Reply::new(201, &[("x-ms-request-id", "r"), date, ("etag", etag)])
     }
 
     #[tokio::test]
     async fn s22_of_two_that_break_at_once_none_undoes_the_note_of_the_other() {
+        let ours = lock("\"0x9\"", "65537");
         // Another has written its note in between: nothing is broken.
         for (former, condition) in [
             (not_found(), is("PUT", None, Some("*"))),
             (service(200, &[]), is("PUT", Some("\"0x1\""), None)),
         ] {
-            let (broken, asked) = conditions(vec![former, changed()]).await;
+            let (broken, asked) = conditions(vec![former, ours.clone(), changed()]).await;
             assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
-            assert_eq!(asked[1..], [condition]);
+            assert_eq!(asked[2..], [condition]);
         }
-        let replies = vec![not_found(), refusal(409, "BlobAlreadyExists")];
+        let replies = vec![not_found(), ours.clone(), refusal(409, "BlobAlreadyExists")];
         let (broken, asked) = conditions(replies).await;
-        assert!(matches!(broken, Err(StoreError::Changed)) && asked.len() == 2, "{broken:?}");
+        assert!(matches!(broken, Err(StoreError::Changed)) && asked.len() == 3, "{broken:?}");
         // Or after it: what is undone is this one's own.
         let other = lock("\"0xb\"", "69632");
-        let replies = vec![not_found(), note_written(), other, changed()];
+        let replies = vec![not_found(), ours, note_written(), other, changed()];
         let (broken, asked) = conditions(replies).await;
         assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
-        assert_eq!(asked[3..], [is("DELETE", Some("\"0x2\""), None)]);
+        assert_eq!(asked[4..], [is("DELETE", Some("\"0x2\""), None)]);
     }
 
     #[tokio::test]
@@ -407,12 +442,12 @@ mod tests {
         let (ours, other) = (lock("\"0x9\"", "65537"), lock("\"0xb\"", "69632"));
         // The lock has changed hands while the note was written, or while the break was under way.
         let soon = vec![other.clone(), service(202, &[])];
-        let late = vec![ours, changed(), other, service(202, &[])];
+        let late = vec![ours.clone(), changed(), other, service(202, &[])];
         for (replies, breaks) in [(soon, vec![]), (late, vec![is("PUT", Some("\"0x9\""), None)])] {
-            let replies = [vec![not_found(), note_written()], replies].concat();
+            let replies = [vec![not_found(), ours.clone(), note_written()], replies].concat();
             let (broken, asked) = conditions(replies).await;
             assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
-            let writes: Vec<_> = asked[2..].iter().filter(|asked| asked.0 != "HEAD").collect();
+            let writes: Vec<_> = asked[3..].iter().filter(|asked| asked.0 != "HEAD").collect();
             let undone = is("DELETE", Some("\"0x2\""), None);
             assert_eq!(writes, breaks.iter().chain([&undone]).collect::<Vec<_>>());
         }
@@ -423,6 +458,7 @@ mod tests {
         let broken = service(202, &[("x-ms-lease-time", "30")]);
         let replies = vec![
             not_found(),
+            lock("\"0x9\"", "65537"),
             note_written(),
             lock("\"0x9\"", "65537"),
             changed(),
@@ -432,11 +468,11 @@ mod tests {
         let (broken, asked) = conditions(replies).await;
         assert_eq!(broken.unwrap().remaining.as_secs(), 30);
         let breaks = [is("PUT", Some("\"0x9\""), None), is("PUT", Some("\"0xa\""), None)];
-        assert_eq!([&asked[3], &asked[5]], breaks.each_ref());
-        assert_eq!(asked.len(), 6, "the note stays: {asked:?}");
+        assert_eq!([&asked[4], &asked[6]], breaks.each_ref());
+        assert_eq!(asked.len(), 7, "the note stays: {asked:?}");
         // Not without end.
         let changes = (0..TRIES).flat_map(|_| [lock("\"0x9\"", "65537"), changed()]);
-        let replies: Vec<_> = [not_found(), note_written()]
+        let replies: Vec<_> = [not_found(), lock("\"0x9\"", "65537"), note_written()]
             .into_iter()
             .chain(changes)
             .chain([service(202, &[])])
@@ -444,5 +480,42 @@ mod tests {
         let (broken, asked) = conditions(replies).await;
         assert!(matches!(broken, Err(StoreError::Changed)), "{broken:?}");
         assert_eq!(asked.last(), Some(&is("DELETE", Some("\"0x2\""), None)));
+    }
+
+    /// The periods that are written in notes by a break that lets the lease run out.
+    async fn periods(replies: Vec<Reply>) -> Vec<Option<String>> {
+        let (store, fake, _) = store_on(replies).await;
+        let path =
+            LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/a/~/FUNCTION");
+        store.break_lease(&path, note(""), ETag("\"0x9\"".to_owned())).await.unwrap();
+        let is_write = |asked: &Asked| asked.method == "PUT" && !asked.target.contains("comp=");
+        let written = fake.asked().into_iter().filter(is_write);
+        written.map(|asked| asked.header("x-ms-meta-period").map(str::to_owned)).collect()
+    }
+
+    #[tokio::test]
+    async fn s22_a_break_of_what_another_tool_has_broken_says_that_it_does_not_run_out() {
+        let (leased, breaking) =
+            (lock("\"0x9\"", "65537"), lock_that_is("breaking", "\"0x9\"", "65537"));
+        let broken = service(202, &[("x-ms-lease-time", "4")]);
+        let now = Some("now".to_owned());
+        let before =
+            vec![not_found(), breaking.clone(), note_written(), breaking.clone(), broken.clone()];
+        assert_eq!(periods(before).await, [now.clone()]);
+        let meanwhile = vec![
+            not_found(),
+            leased,
+            note_written(),
+            breaking.clone(),
+            note_written_as("\"0x3\""),
+            breaking.clone(),
+            broken.clone(),
+        ];
+        let runs_out = Some("run-out".to_owned());
+        assert_eq!(periods(meanwhile).await, [runs_out.clone(), now]);
+        // What Leasehold has broken before runs out.
+        let former = service(200, &[("x-ms-meta-period", "run-out"), ("x-ms-meta-token", "65537")]);
+        let ours = vec![former, breaking.clone(), note_written(), breaking, broken];
+        assert_eq!(periods(ours).await, [runs_out]);
     }
 }

@@ -124,7 +124,10 @@ impl Vector {
         let operation = self.operation.split(' ').next().unwrap();
         let (before, after) = match operation {
             "acquire" => (vec![], vec![good(), good()]),
-            "break" => (vec![none, service(201, &[]), service(200, &leased)], vec![good()]),
+            "break" => {
+                let leased = service(200, &leased);
+                (vec![none, leased.clone(), service(201, &[]), leased], vec![good()])
+            }
             "delete" => (vec![none], vec![good(), good()]),
             _ => (vec![], vec![]),
         };

@@ -186,12 +186,13 @@ impl MemoryLocks {
         now: Instant,
     ) -> Result<LeaseBroken, StoreError> {
         let lock = self.lock_mut(path)?;
+        let found = lock.lease.state(now);
         let (lease, remaining) = lock.lease.break_lease(note.period, now)?;
         if !note.is_of(&lock.record.fields) {
             check_etag(Some(if_match), &lock.record.etag)?;
         }
         lock.lease = lease;
-        lock.note = Some(note.after(lock.note.as_ref()));
+        lock.note = Some(note.after(lock.note.as_ref(), found));
         Ok(LeaseBroken { remaining })
     }
 
