@@ -256,7 +256,7 @@ impl AzureStore {
             ..BlockBlobClientUploadOptions::default()
         };
         let name = note_name(path.name());
-        let blob = self.clients().admin.blob_client(path.container(), &name).block_blob_client();
+        let blob = self.clients().lease.blob_client(path.container(), &name).block_blob_client();
         let written = async {
             let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await?;
             answer::etag(written.raw_response.headers())
@@ -517,5 +517,19 @@ mod tests {
         let former = service(200, &[("x-ms-meta-period", "run-out"), ("x-ms-meta-token", "65537")]);
         let ours = vec![former, breaking.clone(), note_written(), breaking, broken];
         assert_eq!(periods(ours).await, [runs_out]);
+    }
+
+    /// One that is repeated would meet its own (S7).
+    #[tokio::test]
+    async fn s22_a_note_is_written_in_one_try() {
+        let replies = vec![
+            not_found(),
+            lock("\"0x9\"", "65537"),
+            Reply::Close,
+            refusal(409, "BlobAlreadyExists"),
+        ];
+        let (broken, asked) = conditions(replies).await;
+        assert!(matches!(broken, Err(StoreError::Unavailable { sent: true, .. })), "{broken:?}");
+        assert_eq!(asked.len(), 3);
     }
 }

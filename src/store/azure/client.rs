@@ -1,4 +1,4 @@
-//! The clients: one for leases, whose requests are single tries, and one with retries for listing and notes.
+//! The clients: one for leases, whose requests are single tries, and one with retries for listing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) struct Clients {
     /// For leases, records and whatever a caller waits for: no retries, as S7 owns them, and no redirects.
     pub(super) lease: BlobServiceClient,
-    /// For listing, and for notes that are written.
+    /// For listing.
     pub(super) admin: BlobServiceClient,
     pub(super) sign_in: SignedIn,
 }

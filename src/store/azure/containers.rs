@@ -126,6 +126,21 @@ impl AzureStore {
         Ok(())
     }
 
+    /// Looks for a container that was gone, and makes it where that is allowed: somebody else may have.
+    pub(super) async fn find_or_make(
+        &self,
+        container: &str,
+        changed: bool,
+    ) -> Result<(), StoreError> {
+        if self.create_container {
+            return self.make_missed(self.containers.watch(container)).await;
+        }
+        match self.look_for_container(container).await {
+            Err(StoreError::ContainerMissing { .. }) if changed => Err(StoreError::Changed),
+            looked => looked.map(drop),
+        }
+    }
+
     /// Makes the container, unless it is there. Whether it was made.
     async fn make_container(&self, container: &str) -> Result<bool, StoreError> {
         if !self.create_container {

@@ -55,7 +55,7 @@ use super::{
     Acquire, Acquired, ETag, Features, LeaseStore, List, Listing, PlanListing, Renewed,
     StoreAnswer, StoreError, StoreRequest, StoreTime, StoredLock, Write, Written,
 };
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{LeaseId, LockPath};
 use crate::time::{Clock, UnixMillis};
 
 #[cfg(feature = "testing")]
@@ -258,7 +258,9 @@ impl LeaseStore for AzureStore {
             StoreRequest::Delete { path, if_match } => {
                 Box::pin(self.delete_lock(&path, if_match)).await?.into()
             }
-            StoreRequest::Check(container) => self.look_for_container(&container).await?.into(),
+            StoreRequest::Check(container) => {
+                self.look_for_container(container.as_str()).await?.into()
+            }
         })
     }
 
@@ -272,7 +274,7 @@ impl AzureStore {
         check_duration(request.duration)?;
         blob_names::check_name(path)?;
         if self.containers.is_gone(path.container()) {
-            self.make_missed(self.containers.watch(path.container())).await?;
+            self.find_or_make(path.container(), request.if_match.is_some()).await?;
         }
         self.containers.check(path.container(), self.clock.now())?;
         let watch = self.containers.watch(path.container());
@@ -407,10 +409,13 @@ impl AzureStore {
     }
 
     /// Reads a blob that is never there: the answer tells whether its container is.
-    async fn look_for_container(&self, container: &Container) -> Result<StoreTime, StoreError> {
+    pub(super) async fn look_for_container(
+        &self,
+        container: &str,
+    ) -> Result<StoreTime, StoreError> {
         const NOTHING: &str = "leasehold-breaks/check";
-        let blob = self.clients().lease.blob_client(container.as_str(), NOTHING);
-        let watch = self.containers.watch(container.as_str());
+        let blob = self.clients().lease.blob_client(container, NOTHING);
+        let watch = self.containers.watch(container);
         let answer = blob.get_properties(None).await.map_err(Failure::from);
         self.note(watch, &answer);
         let failure = match answer {
@@ -427,7 +432,7 @@ impl AzureStore {
             return Err(self.error(Request::Check, failure));
         }
         if refusal.code == "ContainerNotFound" && !self.create_container {
-            return Err(containers::missing(container.as_str()));
+            return Err(containers::missing(container));
         }
         let undated = || self.error(Request::Check, Failure::Unbelievable("it has no date"));
         refusal.date.ok_or_else(undated)
