@@ -61,9 +61,12 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
-    /// The store asks for patience. Retried, after the delay if one was given (S8).
+    /// The store asks for patience: whether the operation was done is unknown unless `sent` is false. Retried,
+    /// after the delay if one was given (S8).
     #[error("the store is throttling requests")]
     Throttled {
+        /// False when the request certainly never left.
+        sent: bool,
         /// When to come again, if the store said so.
         retry_after: Option<Duration>,
         /// What the store said.
@@ -178,7 +181,7 @@ impl StoreError {
 
     /// Whether what was asked was certainly not done, and will not be.
     pub(crate) const fn is_surely_not_done(&self) -> bool {
-        !matches!(self, Self::Unavailable { sent: true, .. })
+        !matches!(self, Self::Unavailable { sent: true, .. } | Self::Throttled { sent: true, .. })
     }
 
     /// The error and its causes in one line, outermost first.

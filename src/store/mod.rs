@@ -75,9 +75,10 @@ pub use sqlite::{SqliteStore, Usage};
 ///   changes a lease, a record or its ETag. The text is kept byte for byte.
 /// - Only `delete` of the lock takes the plan along, and only after the lock (T21). If it is cut short
 ///   between the two, the plan stays; so it does where the lock was not there.
-/// - An operation that answers `Unavailable { sent: true }` may have been done, or may be done later.
+/// - An operation that answers `Unavailable` or `Throttled` with `sent: true` may have been done, or may be
+///   done later.
 /// - Nothing but `delete` ever deletes a lock, and nothing overwrites one that exists.
-/// - Each operation is one try: no retrying inside (S7). Dropping the future may or may not undo it.
+/// - Each operation is one try, but to list: no retrying inside (S7). Dropping the future may or may not undo it.
 #[async_trait]
 pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// Does what is asked, in one try. The answer belongs to the request, as [`LeaseStoreExt`] has them.

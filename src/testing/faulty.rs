@@ -79,8 +79,8 @@ struct FaultState {
     accepted: Accepted,
     /// So many of the next requests are throttled.
     throttles_next: u64,
-    /// The next request of each kind is lost, or its answer if that is true.
-    loses_next: VecDeque<(Operation, bool)>,
+    /// What goes wrong with the next request of each kind.
+    next: VecDeque<(Operation, NextFault)>,
     injected: BTreeMap<Fault, u64>,
 }
 
@@ -98,6 +98,13 @@ enum InjectedRefusal {
     Deny,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextFault {
+    RequestLost,
+    AnswerLost,
+    AnswerThrottled,
+}
+
 /// The longest patience that a store that throttles asks for.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -109,6 +116,7 @@ struct Fate {
     patience: Duration,
     request_lost: bool,
     answer_lost: bool,
+    answer_throttled: bool,
     request_delay: Duration,
     answer_delay: Duration,
     repeated_after: Option<Duration>,
@@ -126,7 +134,7 @@ impl<S> FaultyStore<S> {
             held: None,
             accepted: Accepted { most: None, second: 0, count: 0 },
             throttles_next: 0,
-            loses_next: VecDeque::new(),
+            next: VecDeque::new(),
             injected: BTreeMap::new(),
         };
         Self { store, clock, state: Mutex::new(state) }
@@ -174,13 +182,19 @@ impl<S> FaultyStore<S> {
     /// Loses the next request of this kind on its way: nothing is done. May be said of several: the second
     /// from when the first is lost.
     pub fn lose_next(&self, operation: Operation) {
-        self.state().loses_next.push_back((operation, false));
+        self.state().next.push_back((operation, NextFault::RequestLost));
     }
 
     /// Does the next request of this kind, and loses the answer. May be said of several, as of
     /// [`lose_next`](Self::lose_next).
     pub fn lose_next_answer(&self, operation: Operation) {
-        self.state().loses_next.push_back((operation, true));
+        self.state().next.push_back((operation, NextFault::AnswerLost));
+    }
+
+    /// Does the next request of this kind, and asks for patience all the same. May be said of several, as of
+    /// [`lose_next`](Self::lose_next).
+    pub fn throttle_next_answer(&self, operation: Operation) {
+        self.state().next.push_back((operation, NextFault::AnswerThrottled));
     }
 
     /// How often this went wrong so far.
@@ -207,20 +221,30 @@ impl<S> FaultyStore<S> {
         state.throttles_next = state.throttles_next.saturating_sub(1);
         if one_of_the_next || !state.accepted.takes(now) {
             *state.injected.entry(Fault::Throttled).or_default() += 1;
-            return Err(StoreError::Throttled { retry_after: None, source: "server busy".into() });
+            return Err(StoreError::Throttled {
+                sent: true,
+                retry_after: None,
+                source: "server busy".into(),
+            });
         }
         let mut drawn = state.draw();
-        let loss = state.loses_next.front().copied().filter(|(next, _)| *next == operation);
-        if let Some((_, answer)) = loss {
-            state.loses_next.pop_front();
-            (drawn.request_lost, drawn.answer_lost) = (!answer, answer);
-            let fault = if answer { Fault::AnswerLost } else { Fault::RequestLost };
+        let next = state.next.front().copied().filter(|(next, _)| *next == operation);
+        if let Some((_, next)) = next {
+            state.next.pop_front();
+            drawn.request_lost = next == NextFault::RequestLost;
+            drawn.answer_lost = next == NextFault::AnswerLost;
+            drawn.answer_throttled = next == NextFault::AnswerThrottled;
+            let fault = match next {
+                NextFault::RequestLost => Fault::RequestLost,
+                NextFault::AnswerLost => Fault::AnswerLost,
+                NextFault::AnswerThrottled => Fault::Throttled,
+            };
             *state.injected.entry(fault).or_default() += 1;
         }
         match drawn.refusal {
             Some(InjectedRefusal::Throttle) => {
                 let source = "server busy".into();
-                Err(StoreError::Throttled { retry_after: Some(drawn.patience), source })
+                Err(StoreError::Throttled { sent: true, retry_after: Some(drawn.patience), source })
             }
             Some(InjectedRefusal::Deny) => {
                 let advice = "wait for the fault to pass".to_owned();
@@ -285,6 +309,7 @@ impl FaultState {
             patience,
             request_lost: lost,
             answer_lost,
+            answer_throttled: false,
             request_delay: request_delay.unwrap_or_default(),
             answer_delay: answer_delay.unwrap_or_default(),
             repeated_after,
@@ -327,9 +352,17 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
             tokio::time::sleep(fate.silence).await;
             return Err(lost());
         }
-        answer.await.unwrap_or_else(|error| {
+        let answer = answer.await.unwrap_or_else(|error| {
             Err(StoreError::Unavailable { sent: true, source: Box::new(error) })
-        })
+        });
+        match fate.answer_throttled {
+            true => Err(StoreError::Throttled {
+                sent: true,
+                retry_after: None,
+                source: "server busy".into(),
+            }),
+            false => answer,
+        }
     }
 
     fn features(&self) -> Features {

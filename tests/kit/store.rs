@@ -94,7 +94,6 @@ pub(crate) fn unknown(kind: StoreFailureKind) -> Failure {
     let store_failure = StoreFailure { kind, message: "simulated".to_owned(), retry_after: None };
     match kind {
         StoreFailureKind::Denied => Failure::Refused(store_failure),
-        StoreFailureKind::Throttled => Failure::NotDone(store_failure),
         _ => Failure::Unknown(store_failure),
     }
 }

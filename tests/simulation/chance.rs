@@ -39,6 +39,8 @@ pub(crate) enum About {
     Ghost,
     /// A renewal waits for its turn (S7).
     HeldBack,
+    /// A request is done, and its sender told to have patience (S8).
+    DoneThrottled,
 }
 
 impl Topic for About {

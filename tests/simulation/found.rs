@@ -135,6 +135,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "fault: DelayAnswer",
     "fault: DelayMessage",
     "fault: DelayRequest",
+    "fault: DoneThrottled",
     "fault: HeldBack",
     "fault: LateWrite",
     "fault: LoseAnswer",

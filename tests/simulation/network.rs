@@ -36,14 +36,25 @@ impl World {
         };
         let cut_off = sidecar.cut_off_until > now;
         let delay = self.delay(About::DelayRequest, index, number);
-        if let Some(event) = refused.and_then(|kind| failed(&action, unknown(kind))) {
+        let sound = calm || plan.mode != Mode::Everything;
+        let rate = |rate| if sound { 0 } else { rate };
+        let whose = (index, number);
+        if let Some(kind) = refused
+            && let Some(event) = failed(&action, unknown(kind))
+        {
+            // S8: who is told to have patience does not know whether it was done.
+            let done = kind == StoreFailureKind::Throttled
+                && self.chance.fault(About::DoneThrottled, whose, rate(200)).is_some();
+            if done {
+                let (action, heard) = (Box::new(action), false);
+                let delivery =
+                    Delivery::ToStore { sidecar: index, life, action, number, heard, sent: now };
+                self.after(delay, delivery);
+            }
             let incoming = Incoming::Event(event);
             self.after(delay, Delivery::ToSidecar { sidecar: index, life, incoming });
             return None;
         }
-        let sound = calm || plan.mode != Mode::Everything;
-        let rate = |rate| if sound { 0 } else { rate };
-        let whose = (index, number);
         let reset = self.chance.fault(About::Reset, whose, rate(40));
         if let Some(mut random) = reset.clone() {
             let delay = millis(&mut random, 1, 3_000);

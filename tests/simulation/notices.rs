@@ -52,8 +52,12 @@ pub(crate) struct Notices {
 const SLACK: Duration = Duration::from_secs(1);
 
 impl Notices {
-    /// A lease was broken by the product, with its note, so that it runs out.
+    /// A lease was broken by the product, with its note, so that it runs out: but for one that somebody had
+    /// broken before, which ends when that says.
     pub(crate) fn runs_out(&mut self, lease_id: LeaseId, noted: Option<FencingToken>) {
+        if self.ends.contains_key(&lease_id) {
+            return;
+        }
         let epochs = self.run_out.entry(lease_id).or_default();
         epochs.extend(noted.map(FencingToken::epoch));
     }

@@ -31,6 +31,8 @@ pub(crate) enum About {
     ClientPause,
     /// A client saves a checkpoint.
     Save,
+    /// What the service says it is too busy for, or fails at, is done all the same.
+    DoneRefused,
 }
 
 impl Topic for About {

@@ -30,6 +30,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "fault: DelayAnswer",
     "fault: DelayMessage",
     "fault: DelayRequest",
+    "fault: DoneRefused",
     "fault: LoseAnswer",
     "fault: LoseReply",
     "fault: LoseRequest",

@@ -142,6 +142,10 @@ impl Link {
             return;
         }
         let answer = match &course.refused {
+            Some(refused) if course.done => {
+                self.arrive(number, &asked);
+                refused.clone()
+            }
             Some(refused) => {
                 self.turned_away(number, &asked);
                 refused.clone()

@@ -22,6 +22,8 @@ pub(crate) struct Course {
     /// The connection breaks after this time.
     pub(crate) reset: Option<Duration>,
     pub(crate) refused: Option<Answer>,
+    /// What is refused was done all the same (S8).
+    pub(crate) done: bool,
     pub(crate) odd: Option<u64>,
     pub(crate) front_end: usize,
 }
@@ -76,6 +78,10 @@ impl Link {
             answer.headers.push(("retry-after".to_owned(), after));
             course.refused = Some(answer);
             state.disturb(self.sidecar, now);
+        }
+        if course.refused.is_some() {
+            let done = state.chance.fault(About::DoneRefused, (self.sidecar, number), 200);
+            course.done = done.is_some();
         }
         course
     }

@@ -67,7 +67,7 @@ impl std::error::Error for RateLimited {}
 
 impl RateLimited {
     pub(in crate::coordinator) fn error(waited: Duration) -> StoreError {
-        StoreError::Throttled { retry_after: None, source: Box::new(Self { waited }) }
+        StoreError::Throttled { sent: false, retry_after: None, source: Box::new(Self { waited }) }
     }
 
     /// Whether this says nothing about the store, because the request was not sent.

@@ -49,11 +49,13 @@ pub fn failure(error: &StoreError) -> Failure {
         StoreError::Changed => Failure::Changed,
         StoreError::NotFound => Failure::Deleted,
         StoreError::ContainerMissing { .. } => Failure::Refused(store_failure(error)),
-        StoreError::Throttled { .. }
+        StoreError::Throttled { sent: false, .. }
         | StoreError::Unavailable { sent: false, .. }
         | StoreError::NoDescriptors { .. }
         | StoreError::Recreated { .. } => Failure::NotDone(store_failure(error)),
-        StoreError::Unavailable { sent: true, .. } => Failure::Unknown(store_failure(error)),
+        StoreError::Throttled { sent: true, .. } | StoreError::Unavailable { sent: true, .. } => {
+            Failure::Unknown(store_failure(error))
+        }
         StoreError::Denied { .. } | StoreError::Full { .. } | StoreError::Fatal { .. } => {
             Failure::Refused(store_failure(error))
         }

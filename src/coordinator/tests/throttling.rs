@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request};
-use crate::coordinator::{HoldRequest, LockEvent, LockEventKind, Observer, Outcome};
+use crate::coordinator::{HoldRequest, LockEvent, LockEventKind, Observer, Outcome, Released};
 use crate::hold::{margin, valid_until};
-use crate::store::Operation;
+use crate::store::{LeaseState, Operation};
 use crate::testing::{Fault, FaultPlan};
 use crate::time::Instant;
 
@@ -302,4 +302,24 @@ async fn s7_callers_have_their_pace_back_soon_after_one_throttled_poll() {
     let after = tries(&sidecar, 12).await;
     assert!(after[11] * 10 >= before * 9, "{before} requests in a second, then {after:?}");
     assert_eq!(sidecar.coordinator.pace().waiting, 0);
+}
+
+/// S8: a 503 does not say that nothing was done.
+#[tokio::test(start_paused = true)]
+async fn s13_a_release_that_was_throttled_after_it_was_done_is_told_as_released() {
+    let sidecar = Account::new().sidecar();
+    let (_stream, grant) = sidecar.hold(&request("nightly")).await;
+    sidecar.faults().throttle_next_answer(Operation::Release);
+    let released = sidecar.coordinator.release(grant.lease_id, None).await.unwrap();
+    assert_eq!(released, Released::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_an_acquire_that_was_throttled_after_it_was_done_blocks_nobody() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    sidecar.faults().throttle_next_answer(Operation::Acquire);
+    sidecar.ask(request("nightly")).await.unwrap_err();
+    pass(SECOND).await;
+    assert_eq!(account.lease("nightly").await, LeaseState::Available);
 }

@@ -36,11 +36,15 @@ pub(super) async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, 
 }
 
 pub(super) fn store_at(endpoint: &str, clock: &Arc<SimClock>) -> AzureStore {
+    store_that(endpoint, clock, true)
+}
+
+fn store_that(endpoint: &str, clock: &Arc<SimClock>, create_container: bool) -> AzureStore {
     let connection = format!(
         "DefaultEndpointsProtocol=http;AccountName=account;AccountKey={KEY};BlobEndpoint={endpoint}/account"
     );
     let credential = AzureCredential::ConnectionString(Secret::new(connection));
-    let settings = AzureSettings { create_container: true, ..AzureSettings::new(credential) };
+    let settings = AzureSettings { create_container, ..AzureSettings::new(credential) };
     AzureStore::new(&settings, Arc::clone(clock) as _).unwrap()
 }
 
@@ -243,6 +247,7 @@ async fn s22_a_break_that_is_refused_leaves_no_note_of_it() {
     {
         let replies = vec![
             found,
+            service(200, &leased),
             service(201, &[]),
             service(200, &leased),
             denied.clone(),
@@ -253,10 +258,10 @@ async fn s22_a_break_that_is_refused_leaves_no_note_of_it() {
         let error = store.break_lease(&path(), note.clone(), looked_at()).await.unwrap_err();
         assert_eq!(error.kind(), "denied", "{error:?}");
         let asked = fake.asked();
-        assert_eq!(asked.len(), 6, "{asked:?}");
-        assert_eq!(asked[1].header("x-ms-meta-token"), Some("65537"));
-        assert_eq!((asked[5].method.as_str(), &asked[5].target), ("PUT", &asked[1].target));
-        assert_eq!(asked[5].header("x-ms-meta-token"), kept);
+        assert_eq!(asked.len(), 7, "{asked:?}");
+        assert_eq!(asked[2].header("x-ms-meta-token"), Some("65537"));
+        assert_eq!((asked[6].method.as_str(), &asked[6].target), ("PUT", &asked[2].target));
+        assert_eq!(asked[6].header("x-ms-meta-token"), kept);
     }
 }
 
@@ -349,6 +354,29 @@ async fn s18_a_container_that_was_seen_and_is_made_again_grants_nothing_for_a_mi
     assert_eq!(fake.asked().len(), 6);
 }
 
+#[tokio::test]
+async fn s18_a_container_that_is_gone_and_may_not_be_made_is_looked_for() {
+    let own = ("x-ms-lease-id", ID);
+    let gone = || refusal(404, "ContainerNotFound");
+    let there = refusal(404, "BlobNotFound");
+    let replies = vec![service(201, &[own]), gone(), gone(), gone(), there, service(201, &[own])];
+    let fake = ScriptedHttp::start(replies).await;
+    let clock = Arc::new(SimClock::new());
+    let store = store_that(fake.endpoint(), &clock, false);
+    store.acquire(&path(), acquire()).await.unwrap();
+    let again = Acquire { if_match: Some(looked_at()), ..acquire() };
+    for (request, kind) in
+        [(acquire(), "container_missing"), (acquire(), "container_missing"), (again, "changed")]
+    {
+        let error = store.acquire(&path(), request).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error:?}");
+    }
+    // Somebody has made it, and a minute ago it was not there.
+    clock.advance(std::time::Duration::from_secs(60));
+    store.acquire(&path(), acquire()).await.unwrap();
+    assert_eq!(fake.asked().len(), 6);
+}
+
 /// Somebody else may make it again before this sidecar acquires there.
 #[tokio::test]
 async fn s18_a_renewal_that_finds_the_container_gone_starts_the_minute() {
@@ -384,27 +412,33 @@ fn note(period: BreakPeriod) -> BreakNote {
     }
 }
 
+/// S8: a 503 does not say that nothing was done.
 #[tokio::test]
-async fn s22_a_break_that_is_throttled_leaves_no_note_of_its_own() {
+async fn s22_a_break_that_is_throttled_leaves_no_note_of_its_own_but_where_it_was_sent() {
     let leased = ("x-ms-lease-state", "leased");
     let lock = service(200, &[leased, ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT")]);
     let earlier = service(200, &[("x-ms-meta-period", "run-out"), ("x-ms-meta-token", "4096")]);
     for (former, mended) in [(refusal(404, "BlobNotFound"), "DELETE"), (earlier, "PUT")] {
-        let throttled = refusal(429, "TooManyRequests");
+        let throttled = refusal(503, "ServerBusy");
         // The break, or the read before it.
         for read in [Some(lock.clone()), None] {
-            let noted = [former.clone(), service(201, &[])];
+            let is_sent = read.is_some();
+            let noted = [former.clone(), lock.clone(), service(201, &[])];
             let then = [throttled.clone(), service(202, &[])];
             let replies: Vec<_> = noted.into_iter().chain(read).chain(then).collect();
-            let asks = replies.len();
+            let asks = replies.len() - usize::from(is_sent);
             let (store, fake, _) = store_on(replies).await;
             let broken = store.break_lease(&path(), note(BreakPeriod::Now), looked_at()).await;
             assert!(matches!(broken, Err(StoreError::Throttled { .. })), "{broken:?}");
             let asked = fake.asked();
-            let last = asked.last().unwrap();
-            assert_eq!((asked.len(), last.method.as_str()), (asks, mended), "{asked:?}");
-            let period = last.header("x-ms-meta-period");
-            assert_eq!(period, (mended == "PUT").then_some("run-out"), "the earlier break stands");
+            assert_eq!(asked.len(), asks, "{asked:?}");
+            if !is_sent {
+                let last = asked.last().unwrap();
+                assert_eq!(last.method.as_str(), mended, "{asked:?}");
+                let period = last.header("x-ms-meta-period");
+                let stands = (mended == "PUT").then_some("run-out");
+                assert_eq!(period, stands, "the earlier break stands");
+            }
         }
     }
 }

@@ -312,6 +312,7 @@ impl Failure {
                 refusal.into_denied(request, account)
             }
             429 | 503 => StoreError::Throttled {
+                sent: true,
                 retry_after: refusal.retry_after,
                 source: Box::new(refusal),
             },
