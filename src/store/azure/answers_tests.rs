@@ -83,6 +83,7 @@ async fn s7_each_lease_operation_is_one_request() {
     for asked in &asked {
         let signed = asked.header("authorization").unwrap();
         assert!(signed.starts_with("SharedKey account:"), "{signed}");
+        assert!(asked.target.contains("timeout=5"), "{}", asked.target);
     }
 }
 

@@ -10,7 +10,7 @@ use azure_storage_blob::models::{
 use percent_encoding::percent_decode_str;
 
 use super::error::{Failure, Request};
-use super::{AzureStore, answer, blob_names, namespace};
+use super::{AzureStore, SERVICE_SECONDS, answer, blob_names, namespace};
 use crate::lock::{FencingToken, LockPath, header_safe};
 use crate::record::{ETag, Fields, Priority};
 use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, StoreError};
@@ -204,6 +204,7 @@ impl AzureStore {
                 BreakPeriod::Now => Some(0),
             },
             if_match: Some(answer::condition(version)),
+            timeout: Some(SERVICE_SECONDS),
             ..BlobClientBreakLeaseOptions::default()
         };
         let broken = async {

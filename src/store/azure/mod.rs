@@ -67,6 +67,11 @@ pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_A
 #[cfg(feature = "testing")]
 pub use wire::{Asked, Carried, Wire};
 
+/// After how many seconds the service gives up what it was asked about a lease: a try is cut off after a sixth
+/// of the lease's duration, and after 5 s at the latest (S7). An acquire that is done later is had by nobody,
+/// until its lease runs out.
+const SERVICE_SECONDS: i32 = 5;
+
 /// A storage account as a [`LeaseStore`].
 ///
 /// Its time is that of the service's `Date` headers, to the second, and every one of them is shown to the
@@ -188,13 +193,14 @@ impl AzureStore {
         path: &LockPath,
         request: &Acquire,
     ) -> Result<(ETag, StoreTime), Failure> {
-        let options = BlobClientAcquireLeaseOptions {
+        let mut options = BlobClientAcquireLeaseOptions {
             if_match: request.if_match.as_ref().map(answer::condition),
             proposed_lease_id: Some(request.lease_id.to_string()),
             ..BlobClientAcquireLeaseOptions::default()
         };
         // At most 60, as was checked.
         let seconds = i32::try_from(request.duration.as_secs()).unwrap_or(i32::MAX);
+        options.timeout = Some(((seconds + 5) / 6).min(SERVICE_SECONDS));
         let answer = self.blob(path).acquire_lease(seconds, Some(options)).await?;
         answer::check_lease_id(answer.headers(), request.lease_id)?;
         Ok((answer::etag(answer.headers())?, answer::time(answer.headers())?))
@@ -311,6 +317,7 @@ impl AzureStore {
         let renewed = async {
             let options = BlobClientRenewLeaseOptions {
                 if_match: if_match.as_ref().map(answer::condition),
+                timeout: Some(SERVICE_SECONDS),
                 ..BlobClientRenewLeaseOptions::default()
             };
             let answer = self.blob(path).renew_lease(lease_id.to_string(), Some(options)).await?;
@@ -328,6 +335,7 @@ impl AzureStore {
     ) -> Result<(), StoreError> {
         let options = BlobClientReleaseLeaseOptions {
             if_match: if_match.as_ref().map(answer::condition),
+            timeout: Some(SERVICE_SECONDS),
             ..BlobClientReleaseLeaseOptions::default()
         };
         let watch = self.containers.watch(path.container());
@@ -339,6 +347,7 @@ impl AzureStore {
         let options = BlobClientSetMetadataOptions {
             if_match: write.if_match.as_ref().map(answer::condition),
             lease_id: Some(write.lease_id.to_string()),
+            timeout: Some(SERVICE_SECONDS),
             ..BlobClientSetMetadataOptions::default()
         };
         // HTTP knows no case of names: two that differ in it only are one.
