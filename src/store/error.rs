@@ -61,8 +61,8 @@ pub enum StoreError {
         #[source]
         source: Source,
     },
-    /// The store asks for patience: whether the operation was done is unknown unless `sent` is false. Retried,
-    /// after the delay if one was given (S8).
+    /// The store asks for patience: whether the operation was done is unknown unless `sent` is false.
+    /// Retried, after the delay if one was given (S8).
     #[error("the store is throttling requests")]
     Throttled {
         /// False when the request certainly never left.

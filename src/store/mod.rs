@@ -78,7 +78,8 @@ pub use sqlite::{SqliteStore, Usage};
 /// - An operation that answers `Unavailable` or `Throttled` with `sent: true` may have been done, or may be
 ///   done later.
 /// - Nothing but `delete` ever deletes a lock, and nothing overwrites one that exists.
-/// - Each operation is one try, but to list: no retrying inside (S7). Dropping the future may or may not undo it.
+/// - Each operation but a listing is one try: no retrying inside (S7). Dropping the future may or may not
+///   undo it.
 #[async_trait]
 pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// Does what is asked, in one try. The answer belongs to the request, as [`LeaseStoreExt`] has them.

@@ -42,7 +42,7 @@ impl World {
         if let Some(kind) = refused
             && let Some(event) = failed(&action, unknown(kind))
         {
-            // S8: who is told to have patience does not know whether it was done.
+            // S8: a 503 does not tell whether the request was done.
             let done = kind == StoreFailureKind::Throttled
                 && self.chance.fault(About::DoneThrottled, whose, rate(200)).is_some();
             if done {

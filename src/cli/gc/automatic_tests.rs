@@ -140,7 +140,7 @@ async fn s38_locks_that_nobody_was_ever_granted_make_room_too() {
     bench.take("one-more", ours()).await.unwrap();
 }
 
-/// They count, whatever is configured now.
+/// Locks count in whatever container they are.
 #[tokio::test]
 async fn s18_locks_of_a_former_container_make_room_too() {
     let bench = Bench::new(4);

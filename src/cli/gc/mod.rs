@@ -172,9 +172,9 @@ async fn collect(
 
 /// Whether a lock is ours, nobody has it, and its record is old, by the store's clock. S5: a lock that is
 /// made again takes its first epoch from that clock, which must have overtaken the last one: a lock that was
-/// acquired more often than a thousand times a second is ahead of it. One without fields was made and never
-/// granted: by a caller that left before its token was written, say. Where hosts of .NET share the store, it
-/// may be theirs.
+/// acquired more often than a thousand times a second is ahead of it. A lock without fields was made and
+/// never granted: by a caller that left before its token was written, say. Where hosts of .NET share the
+/// store, it may be theirs.
 fn is_idle(store: &dyn LeaseStore, lock: &StoredLock, idle: Duration) -> bool {
     let record = Record::from_fields(&lock.fields);
     let was_never_granted = lock.fields.is_empty() && !store.features().has_timers;

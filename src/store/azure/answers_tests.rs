@@ -372,7 +372,7 @@ async fn s18_a_container_that_is_gone_and_may_not_be_made_is_looked_for() {
         let error = store.acquire(&path(), request).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{error:?}");
     }
-    // Somebody has made it, and a minute ago it was not there.
+    // An operator has made it; a minute ago it was not there.
     clock.advance(std::time::Duration::from_secs(60));
     store.acquire(&path(), acquire()).await.unwrap();
     assert_eq!(fake.asked().len(), 6);

@@ -150,8 +150,8 @@ impl AzureStore {
     }
 
     /// The note, then one read and the break at once, while the grant of the note stands; and whether the
-    /// break was sent. What its holder writes meanwhile, a save or a resume, has it read and tried again (S17,
-    /// S33).
+    /// break was sent. What its holder writes meanwhile, a save or a resume, has it read and tried again
+    /// (S17, S33).
     async fn break_grant(
         &self,
         path: &LockPath,
@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(periods(ours).await, [runs_out]);
     }
 
-    /// One that is repeated would meet its own (S7).
+    /// A repeated write would meet its own note (S7).
     #[tokio::test]
     async fn s22_a_note_is_written_in_one_try() {
         let replies = vec![

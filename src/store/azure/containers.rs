@@ -126,7 +126,7 @@ impl AzureStore {
         Ok(())
     }
 
-    /// Looks for a container that was gone, and makes it where that is allowed: somebody else may have.
+    /// Looks for a container that was gone, and makes it where that is allowed: others may have.
     pub(super) async fn find_or_make(
         &self,
         container: &str,

@@ -67,9 +67,9 @@ pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_A
 #[cfg(feature = "testing")]
 pub use wire::{Asked, Carried, Wire};
 
-/// After how many seconds the service gives up what it was asked about a lease: a try is cut off after a sixth
-/// of the lease's duration, and after 5 s at the latest (S7). An acquire that is done later is had by nobody,
-/// until its lease runs out.
+/// After how many seconds the service gives up what it was asked about a lease: a try is cut off after a
+/// sixth of the lease's duration, and after 5 s at the latest (S7). A lease that is given later is had by
+/// nobody until it runs out.
 const SERVICE_SECONDS: i32 = 5;
 
 /// A storage account as a [`LeaseStore`].

@@ -212,8 +212,8 @@ impl FetchToken for TokenSource {
     }
 }
 
-/// Takes the time of an identity endpoint that refuses a sign-in: an assertion that is signed by a wrong clock
-/// has not begun yet, or has ended.
+/// Takes the time of an identity endpoint that refuses a sign-in: an assertion that is signed by a wrong
+/// clock has not begun yet, or has ended.
 #[derive(Debug)]
 struct LearnTime(Arc<ServicesTime>);
 

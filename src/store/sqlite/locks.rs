@@ -113,9 +113,9 @@ impl<'a> Locks<'a> {
     /// Writes down that every lease of another boot was seen now: it counts as running for its whole duration
     /// from now on, whoever looks at it later (S1).
     ///
-    /// `used_under`: the boot id under which this process has used the file before. Leases of another one than
-    /// that are of a process that uses it now, and not of before a reboot; were each of the two to go on, each
-    /// would see the other's leases anew for ever (S17). So whichever finds the other first refuses it.
+    /// `used_under`: the boot id under which this process has used the file before. Leases of another than
+    /// that are of a process that uses it now, and not of before a reboot; were both to go on, each would see
+    /// the other's leases anew for ever (S17). So the first to find the other refuses it.
     pub(super) fn see_leases(&self, used_under: Option<&str>) -> Result<(), SqliteError> {
         if self.is_refused()? {
             return Err(SqliteError::AnotherBoot);
