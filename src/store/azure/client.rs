@@ -39,7 +39,7 @@ const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) struct Clients {
     /// For leases, records and whatever a caller waits for: no retries, as S7 owns them, and no redirects.
     pub(super) lease: BlobServiceClient,
-    /// For listing.
+    /// For listing: a page that was not answered is asked for again.
     pub(super) admin: BlobServiceClient,
     pub(super) sign_in: SignedIn,
 }
