@@ -112,6 +112,14 @@ pub(super) async fn s22_a_lease_that_was_ended_at_once_is_not_noted_as_running_o
     break_lease(bench, &path, of(BreakPeriod::RunOut, 4_097)).await.unwrap();
     assert_eq!(kept().await, Some(BreakPeriod::Now));
     break_lease(bench, &path, of(BreakPeriod::RunOut, 8_192)).await.unwrap();
+    assert_eq!(
+        kept().await,
+        Some(BreakPeriod::Now),
+        "no note says how that grant's lease was broken"
+    );
+    break_lease(bench, &path, of(BreakPeriod::Now, 8_192)).await.unwrap();
+    acquire(bench, &path, longest(new_id())).await;
+    break_lease(bench, &path, of(BreakPeriod::RunOut, 12_288)).await.unwrap();
     assert_eq!(kept().await, Some(BreakPeriod::RunOut), "another grant");
 }
 
