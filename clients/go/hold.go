@@ -144,7 +144,7 @@ func (h *Hold) GoString() string { return h.String() }
 //
 // Errors: [*RefusedError]; with [ReasonHoldLost] the hold is lost, too. [*UnreachableError]; that of ctx.
 func (h *Hold) ReportProgress(ctx context.Context) error {
-	validity, sent, err := askHere(ctx, h, func(id holdID) (*leaseholdv1.Validity, error) {
+	validity, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.Validity, error) {
 		return h.client.reportProgress(ctx, id)
 	})
 	if err != nil {

@@ -144,12 +144,13 @@ impl Hold {
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the hold is lost, too.
     pub async fn report_progress(&self) -> Result<(), Error> {
-        let asking = self.asking_here(|generation| async move {
-            self.client.report_hold(self.grant.lease_id.clone(), generation).await
+        let asking = self.asking(self.state.generation(), |generation, sent| async move {
+            let lease_id = self.grant.lease_id.clone();
+            let validity = self.client.report_hold(lease_id, generation).await?;
+            self.heard(Some(&validity), sent);
+            Ok(())
         });
-        let (validity, _, sent) = asking.await?;
-        self.heard(Some(&validity), sent);
-        Ok(())
+        asking.await
     }
 
     /// Sets a new `max_hold`, counted from now.

@@ -149,8 +149,9 @@ export abstract class Held {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async reportProgress(): Promise<void> {
-    const { answer, sent } = await this.#keeper.callHere((id) => this.#rpc.reportProgress(id));
-    this.#state.takeIn(answer, sent);
+    await this.#keeper.call(async (id, sent) => {
+      this.#state.takeIn(await this.#rpc.reportProgress(id), sent);
+    });
   }
 
   /**

@@ -71,7 +71,7 @@ class AsyncHold(BaseHold):
         """
         keeper = self._keeper
         sent, validity = await keeper.call(
-            lambda generation: self._calls.report_progress(self.lease_id, generation, keeper.connection), here=True
+            lambda generation: self._calls.report_progress(self.lease_id, generation, keeper.connection)
         )
         keeper.state.take_in(validity, sent)
 

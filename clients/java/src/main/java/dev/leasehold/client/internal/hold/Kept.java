@@ -68,8 +68,11 @@ public abstract class Kept {
   public final void reportProgress() throws InterruptedException {
     HoldLine line = keeper.line();
     Calls.await(
-        line.askHere((generation, sent) -> line.calls().reportProgress(line.leaseId(), generation))
-            .thenApply(done -> state.takeIn(done.answer(), Optional.of(done.sent()))));
+        line.ask(
+            (generation, sent) ->
+                line.calls()
+                    .reportProgress(line.leaseId(), generation)
+                    .thenApply(validity -> state.takeIn(validity, Optional.of(sent)))));
   }
 
   /** The current thread runs under the lock from now on: a loss interrupts it. */
