@@ -21,6 +21,9 @@ use crate::schedule::{
     RunReport, Tally,
 };
 
+/// How long the plan is waited for over which an outcome is decided, where an older one is known.
+const POLICIES_WITHIN: Duration = Duration::from_secs(1);
+
 /// Between two reads of a lock that is held while the outcome of its run waits for the end of that.
 pub(super) const BETWEEN_READS: Duration = Duration::from_secs(5);
 
@@ -153,6 +156,12 @@ impl Scheduler {
         let path = run_id.path.clone();
         let plan = match state.plan() {
             Some(plan) if !is_for_policies(report, &plan) && !state.knows_newer(&plan) => plan,
+            // T12: the lease may be over soon, and what is known is better than nothing said.
+            Some(plan) if !state.knows_newer(&plan) => {
+                let reading = self.plan_in_force(state, &path);
+                let read = tokio::time::timeout(POLICIES_WITHIN, reading).await;
+                read.ok().and_then(Result::ok).unwrap_or(plan)
+            }
             Some(_) | None => self.plan_in_force(state, &path).await?,
         };
         let (newest, store_time) = (state.newest(), self.store_time());
@@ -293,6 +302,8 @@ impl Scheduler {
     /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(state) = self.schedules.state(&run_id.path) else { return };
+        // T8: what its caller has said goes before what was seen here, also while that is being written.
+        let report = state.told_of(run_id).unwrap_or(report);
         let Ok(mut recording) = self.recording(&state, run_id, report).await else { return };
         let (decider, decisions) = recording.decider(true);
         let saved = self.locks.save_decided(grant.lease_id, Some(grant.generation), decider).await;

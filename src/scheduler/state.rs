@@ -77,6 +77,9 @@ impl ScheduleState {
             }
             let runs = |run_id: &RunId| record.run.as_ref().is_some_and(|run| run_id.is_of(run));
             known.reports.retain(|reported| reported.calls > 0 || runs(&reported.run_id));
+        } else {
+            // Of what was never written nothing is owed.
+            known.reports.retain(|reported| reported.calls > 0);
         }
         known.record = record;
     }
@@ -95,6 +98,13 @@ impl ScheduleState {
                 known.put(Reported { run_id: run_id.clone(), report, by_caller: true, calls: 1 })
             }
         }
+    }
+
+    /// What a caller has said of how this run has ended, if one has.
+    pub(super) fn told_of(&self, run_id: &RunId) -> Option<Report> {
+        let known = self.known();
+        let told = known.reports.iter().find(|it| it.by_caller && it.run_id == *run_id);
+        told.map(|told| told.report)
     }
 
     /// The caller was answered. Where the store has it, or never will, it waits no longer.

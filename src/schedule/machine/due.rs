@@ -197,9 +197,11 @@ fn first_to_run(
     newest: UtcSecond,
 ) -> Option<UtcSecond> {
     let definition = view.plan.definition();
-    let paused = Pause::of_due(view).until;
+    // T18: by when each is due, which the first one (T25) may be without a spread.
+    let paused = Pause::of(view.plan, view.store_time).until;
     let oldest = oldest(view, newest);
-    let runs = |at: UtcSecond| at >= next && at > paused && due_at(view, at) >= oldest;
+    let runs =
+        |at: UtcSecond| at >= next && due_at(view, at) > paused && due_at(view, at) >= oldest;
     if !runs(newest) {
         return None;
     }
