@@ -502,7 +502,7 @@ mod tests {
         let now = Some("now".to_owned());
         let before =
             vec![not_found(), breaking.clone(), note_written(), breaking.clone(), broken.clone()];
-        assert_eq!(periods(before).await, [now.clone()]);
+        assert_eq!(periods(before).await, std::slice::from_ref(&now));
         let meanwhile = vec![
             not_found(),
             leased,
