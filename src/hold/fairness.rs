@@ -14,6 +14,9 @@ use super::{Hold, Known, Rest, State, Ungranted};
 use crate::record::{ETag, Priority, Record, ShareName};
 use crate::time::{Instant, UnixMillis};
 
+/// So many leases are remembered under which a rest may stand for which nobody was granted the lock.
+const MOST_UNGRANTED: usize = 16;
+
 /// How long a sidecar stands back at the least, ± 20 %.
 const STAND_BACK: Duration = Duration::from_millis(500);
 /// The longest that this is with its spread.
@@ -436,8 +439,14 @@ impl Hold {
     /// not heeded, and it is taken back under the next lease.
     pub(super) fn note_ungranted(&mut self, lease: &Leased) {
         let Some(until) = lease.rest_until else { return };
-        let (lease_id, lease_duration) = (lease.lease_id, lease.duration);
-        let rest = Ungranted { lease_id, lease_duration, until, is_owed: true };
+        // A write under an earlier one may stand in the record yet.
+        let earlier = self.memory.ungranted.take();
+        let until = earlier.as_ref().map_or(until, |rest| until.max(rest.until));
+        let mut lease_ids = earlier.map(|rest| rest.lease_ids).unwrap_or_default();
+        lease_ids.truncate(MOST_UNGRANTED - 1);
+        lease_ids.insert(0, lease.lease_id);
+        let lease_duration = lease.duration;
+        let rest = Ungranted { lease_ids, lease_duration, until, is_owed: true };
         self.memory.ungranted = Some(Box::new(rest));
         // The write may have been done, or not.
         self.memory.known = None;
@@ -445,8 +454,8 @@ impl Hold {
 
     /// Whether a record is of a grant from here that nobody was given.
     pub(super) fn is_ungranted(&self, record: &Record) -> bool {
-        let ungranted = self.memory.ungranted.as_ref();
-        ungranted.is_some_and(|rest| record.lease == Some(rest.lease_id.fingerprint()))
+        let ungranted = self.memory.ungranted.iter().flat_map(|rest| &rest.lease_ids);
+        ungranted.into_iter().any(|lease_id| record.lease == Some(lease_id.fingerprint()))
     }
 
     /// Whether a rest is to be taken back from here, as far as the record is known: others heed it.
@@ -492,7 +501,8 @@ impl Hold {
         let record = Record { resting_until: None, resting_for: None, ..record };
         let write =
             RecordWrite { if_match: known.etag(), fields: record.into_fields(known.fields()) };
-        let plan = Plan { token, caller: None, min_hold: Duration::ZERO, decided: None };
+        let plan =
+            Plan { token, caller: None, min_hold: Duration::ZERO, decided: None, name: None };
         self.send_work(lease, Work::Write { plan, write }, output);
     }
 }

@@ -13,6 +13,7 @@ use super::event::{
 };
 use super::exchange::{Exchange, RecordWrite};
 use super::held::{Bounds, Held, Phase, StoreClock};
+use super::jitter::WriteName;
 use super::release::Releasing;
 use super::renew::{Renewal, cut_off, valid_until};
 use super::{Hold, Known, State};
@@ -67,6 +68,8 @@ pub(super) struct Plan {
     pub(super) min_hold: Duration,
     /// What was decided of it, if the write is for a caller for whom that is decided (T6).
     pub(super) decided: Option<Decided>,
+    /// The name of the write, once it is made: an earlier one may have had the same token.
+    pub(super) name: Option<WriteName>,
 }
 
 impl Work {
@@ -228,6 +231,7 @@ impl Hold {
         if let Some(plan) = planned
             && written_here
             && record.token == Some(plan.token)
+            && plan.name.is_none_or(|name| record.write == name.to_string())
         {
             // S5: our write was done, only its answer was lost.
             return self.token_written(lease, plan, output);
@@ -261,7 +265,7 @@ impl Hold {
         if terms.decides {
             return self.ask_decision(lease, token, stored, output);
         }
-        let plan = Plan { token, caller, min_hold: terms.min_hold, decided: None };
+        let plan = Plan { token, caller, min_hold: terms.min_hold, decided: None, name: None };
         self.write_token(lease, plan, stored, output);
     }
 
@@ -277,6 +281,7 @@ impl Hold {
             return self.release_unused(lease, output);
         };
         let (record, if_match) = (known.record(), known.etag());
+        let name = self.jitter.write_name();
         let (ours, min_hold) = (front.terms.record.clone(), plan.min_hold);
         let written_here = record.lease == Some(lease.lease_id.fingerprint());
         let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
@@ -291,11 +296,12 @@ impl Hold {
             lease: Some(lease.lease_id.fingerprint()),
             // A new epoch under the same lease leaves the generation as it is (S5, S16).
             generation: if written_here { record.generation.max(1) } else { 1 },
-            write: self.jitter.name(),
+            write: name.to_string(),
             ..ours
         }
         .into_fields(stored);
         let write = RecordWrite { if_match, fields };
+        let plan = Plan { name: Some(name), ..plan };
         self.send_work(lease, Work::Write { plan, write }, output);
     }
 
@@ -410,8 +416,8 @@ impl Hold {
         }
         if let Failure::Refused(store_failure) = &failure {
             self.fail_all(store_failure, output);
-            self.forgive_rest();
-            return self.release_unused(lease, output);
+            self.release_unused(lease, output);
+            return self.forgive_rest();
         }
         let store_failure = failure.into_cause(work.what());
         self.fail_one_tries(&store_failure, output);

@@ -282,14 +282,14 @@ impl Held {
             let reason = self.bounds.passed(now).unwrap_or(LossReason::Broken);
             return (reason, "the lease was broken, and the time that was left is over");
         }
-        let reason = self.bounds.passed(now).unwrap_or(LossReason::Expired);
+        let renewed = self.terms.auto_renew;
+        let expired = if renewed { LossReason::Expired } else { LossReason::MaxHoldReached };
+        let reason = self.bounds.passed(now).unwrap_or(expired);
         let saving = self.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
         let late = self.renewal.lateness(now) > cut_off(self.renewal.lease_duration());
         let detail = match reason {
             LossReason::NoProgress => "the holder reported no progress in time",
-            LossReason::MaxHoldReached if self.terms.auto_renew => {
-                "the hold lasted as long as max_hold allows"
-            }
+            LossReason::MaxHoldReached if renewed => "the hold lasted as long as max_hold allows",
             LossReason::MaxHoldReached => {
                 "auto_renew is off, and the lease duration or max_hold is over"
             }

@@ -1,5 +1,6 @@
 //! Randomness for spreading requests in time: seeded at construction, so that a schedule replays.
 
+use std::fmt;
 use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea and Flood 2014): good enough to spread, not for secrets.
@@ -23,9 +24,13 @@ impl Jitter {
         self.between(span.saturating_sub(most), span + most)
     }
 
-    /// A name for a write: another has the same with a chance of 1 in 2^64.
+    pub(super) const fn write_name(&mut self) -> WriteName {
+        WriteName(self.next())
+    }
+
+    /// The text of one.
     pub(super) fn name(&mut self) -> String {
-        format!("{:016x}", self.next())
+        self.write_name().to_string()
     }
 
     const fn next(&mut self) -> u64 {
@@ -34,6 +39,16 @@ impl Jitter {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^ (mixed >> 31)
+    }
+}
+
+/// A name for a write: another has the same with a chance of 1 in 2^64.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteName(u64);
+
+impl fmt::Display for WriteName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:016x}", self.0)
     }
 }
 

@@ -54,8 +54,8 @@ pub struct Memory {
 /// sidecars cannot know that (S11).
 #[derive(Clone, Debug)]
 pub struct Ungranted {
-    /// The lease under which it was written, and D.
-    pub(super) lease_id: LeaseId,
+    /// The leases under which it may have been written, the newest first, and D.
+    pub(super) lease_ids: Vec<LeaseId>,
     pub(super) lease_duration: Duration,
     /// When it is over.
     pub(super) until: Instant,

@@ -82,8 +82,10 @@ pub(in crate::coordinator) fn send(
                 match purpose {
                     Purpose::Hold { .. } if has_turn => renew_now(&shared, &path, renew).await,
                     Purpose::Hold { until } => renew_in_turn(&shared, &path, renew, until).await,
-                    Purpose::Resume { .. } | Purpose::Comeback | Purpose::Other => {
-                        prove(&shared, &path, renew).await
+                    Purpose::Resume { until } => prove(&shared, &path, renew, until).await,
+                    Purpose::Comeback | Purpose::Other => {
+                        let now = shared.clock.now();
+                        prove(&shared, &path, renew, now).await
                     }
                 }
             });
@@ -247,12 +249,12 @@ async fn renew_now(shared: &Shared, path: &LockPath, renew: Renew) -> Answered {
     Event::Answer { request, answer: Answer::Renew(answer) }.into()
 }
 
-/// Renews a lease under which nothing is held here: before all that is less urgent, since a client waits that
-/// has a hold (S16), or a caller for its grant.
-async fn prove(shared: &Shared, path: &LockPath, renew: Renew) -> Answered {
+/// Renews a lease under which nothing is held here: by the end of its client's belief (S16), or at once where
+/// a caller waits for its grant.
+async fn prove(shared: &Shared, path: &LockPath, renew: Renew, until: Instant) -> Answered {
     let Renew { request, lease_id, if_match, timeout } = renew;
     let renewing = shared.store.renew(path, lease_id, if_match);
-    let answer = shared.limited(Urgency::Renewal(shared.clock.now()), timeout, renewing).await;
+    let answer = shared.limited(Urgency::Renewal(until), timeout, renewing).await;
     let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
     let note = match answer == Err(Failure::Broken) {
         true => shared.break_note(path).await,

@@ -319,6 +319,22 @@ fn rests_ungranted(wait: Duration) -> (Rig, Rig) {
 }
 
 #[test]
+fn s11_a_rest_for_which_nobody_was_granted_the_lock_is_known_after_a_second_standstill() {
+    let (mut rig, _) = rests_ungranted(secs(600));
+    let write = loop {
+        let request = rig.request();
+        if matches!(request, Action::Store { what: Request::Write { .. }, .. }) {
+            break request;
+        }
+        rig.serve_one(&request);
+    };
+    rig.pause(secs(20));
+    rig.on(super::table::failed(&write, outage()).unwrap());
+    rig.pass_served(secs(60));
+    rig.granted(ANN);
+}
+
+#[test]
 fn s11_a_rest_for_which_nobody_was_granted_the_lock_keeps_nobody_here_from_it() {
     for met_elsewhere in [false, true] {
         let (mut rig, mut other) = rests_ungranted(secs(60));

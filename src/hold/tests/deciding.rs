@@ -175,6 +175,27 @@ fn t6_a_settlement_whose_answer_was_lost_is_told_as_written() {
 }
 
 #[test]
+fn s5_t8_a_write_that_comes_late_is_not_taken_for_that_of_the_next_caller() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Run));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let first = rig.request();
+    rig.arrive(BOB, brings(Brings::Settle));
+    rig.on(super::table::failed(&first, outage()).unwrap());
+    rig.leave(ANN);
+    // The record is as it was, and the same token is written for BOB.
+    let read = rig.request();
+    rig.serve_one(&read);
+    let second = rig.request();
+    rig.do_in_store(&first);
+    rig.serve_one(&second);
+    rig.serve();
+    assert_eq!(settled(&rig.told(), BOB), Some(true));
+    assert!(rig.table().fields().contains_key("settled"), "{:?}", rig.table().fields());
+}
+
+#[test]
 fn t6_a_caller_that_has_gone_leaves_an_attempt_that_no_job_saw() {
     let mut rig = Rig::new();
     rig.arrive(ANN, brings(Brings::Run));

@@ -278,3 +278,15 @@ fn s11_s16_a_hold_that_is_not_renewed_lasts_no_longer_because_it_is_resumed() {
         assert_eq!(rig.hold.validity(BOB), Some(grant.valid_until), "that extends no lease");
     }
 }
+
+/// Its client may believe for longer than the lease is renewed for, where no clock can be compared.
+#[test]
+fn s11_s16_a_hold_that_is_not_renewed_ends_as_it_was_asked_for_where_it_was_resumed() {
+    let (mut rig, grant) = Rig::with_holder(ANN, fixed());
+    rig.restart();
+    rig.resume(BOB, &grant, fixed(), secs(15));
+    rig.serve();
+    let resumed = rig.granted(BOB);
+    rig.pass_served(resumed.valid_until - rig.at());
+    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::MaxHoldReached));
+}
