@@ -8,7 +8,7 @@ use super::rig::{
 };
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, path, settle};
 use crate::coordinator::{HeldEvent, LossReason};
-use crate::schedule::{Ended, Outcome, Report, RunTimeout, ScheduleRecord, Spec};
+use crate::schedule::{Ended, Outcome, Overlap, Report, RunTimeout, ScheduleRecord, Spec};
 use crate::scheduler::{Completion, ScheduleEvent};
 use crate::store::{LeaseStoreExt as _, Operation};
 use crate::time::Clock as _;
@@ -238,4 +238,21 @@ async fn t6_who_leaves_while_its_run_is_started_uses_up_no_attempt_though_the_st
     };
     let granted = run_within(&mut stream, 4 * LEASE).await.expect("nobody has seen it");
     assert_eq!((granted.told.scheduled_at, granted.told.attempt), (at(600), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_t20_what_a_sidecar_was_told_goes_before_what_it_would_write_itself_as_it_ends() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, Spec { overlap: Overlap::Skip, ..spec("@every 600s") });
+    let granted = run(&mut stream).await;
+    let draining = sidecar.coordinator.clone();
+    tokio::spawn(async move { draining.drain(30 * SECOND).await });
+    pass(27 * SECOND + SECOND / 2).await;
+    // The policies that the outcome is decided by come after the sidecar's own note is due.
+    let let_go = sidecar.faults().hold_before(Operation::ReadPlan);
+    let told = complete(&sidecar, &granted, Report::Succeeded).await;
+    assert_eq!(told.completion, Completion::Recorded);
+    let_go.notify_one();
+    assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
 }
