@@ -66,7 +66,7 @@ pub use store_io::understood;
 pub use trace::{Asked, HoldTrace, TraceContext, TraceHandle, TraceId, TraceLink, TracedRequest};
 
 pub(crate) use actor::timers::{Alarm, Timer, Timers};
-pub(crate) use api::admission::{AcquireContext, Settling};
+pub(crate) use api::admission::{Brought, Settling};
 pub(crate) use api::decider::{Decider, Decisions};
 pub(crate) use api::resume_token::Resumed;
 pub(crate) use api::saves::Saving;

@@ -223,7 +223,7 @@ impl Waiter {
     }
 
     /// The same, which has waited for longer already.
-    pub(crate) fn since(self, since: Instant) -> Self {
+    pub(crate) fn waiting_since(self, since: Instant) -> Self {
         Self { since, ..self }
     }
 

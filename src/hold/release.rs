@@ -339,19 +339,19 @@ impl Hold {
 
 /// A request that, if it succeeded after all, has leased the lock to nobody.
 #[derive(Clone, Debug)]
-struct Late {
+struct AbandonedRequest {
     request: RequestId,
     lease_id: LeaseId,
     if_match: Option<ETag>,
     lease_duration: Duration,
 }
 
-/// The late requests of one machine.
+/// Those of one machine.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AbandonedRequests(Vec<Late>);
+pub(super) struct AbandonedRequests(Vec<AbandonedRequest>);
 
-/// Late requests that are remembered; older ones have long been answered or cut off.
-const MAX_LATE: usize = 8;
+/// So many are remembered; older ones have long been answered or cut off.
+const MAX_ABANDONED: usize = 8;
 
 impl AbandonedRequests {
     pub(super) fn keep(
@@ -361,23 +361,23 @@ impl AbandonedRequests {
         if_match: Option<ETag>,
         lease_duration: Duration,
     ) {
-        if self.0.len() == MAX_LATE {
+        if self.0.len() == MAX_ABANDONED {
             self.0.remove(0);
         }
-        self.0.push(Late { request, lease_id, if_match, lease_duration });
+        self.0.push(AbandonedRequest { request, lease_id, if_match, lease_duration });
     }
 
     /// The lease was granted to a holder, so whoever ends that hold ends the lease; or it is left to run out,
     /// or went on elsewhere.
     pub(super) fn forget(&mut self, lease_id: LeaseId) {
-        self.0.retain(|late| late.lease_id != lease_id);
+        self.0.retain(|abandoned| abandoned.lease_id != lease_id);
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
     }
 
-    fn take(&mut self, request: RequestId) -> Option<Late> {
-        let index = self.0.iter().position(|late| late.request == request)?;
+    fn take(&mut self, request: RequestId) -> Option<AbandonedRequest> {
+        let index = self.0.iter().position(|abandoned| abandoned.request == request)?;
         Some(self.0.remove(index))
     }
 }

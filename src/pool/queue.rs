@@ -121,15 +121,13 @@ impl Pool {
         let now = output.now;
         let over = |pool: &Self| {
             let shared = pool.shared.as_ref().filter(|shared| shared.waiters.has_one_try())?;
-            let firsts = pool.firsts();
             let tried = |permit| {
                 shared.chooser.is_tried(permit)
                     || match pool.readiness(permit) {
                         Readiness::InUse => true,
                         // It goes to a caller that waits, once it is free.
                         Readiness::Releasing => {
-                            let first = firsts.iter().find(|(of, _)| *of == permit);
-                            first.is_some_and(|(_, first)| !first.is_one_try())
+                            shared.first_for(permit).is_some_and(|first| !first.is_one_try())
                         }
                         Readiness::Idle { .. } | Readiness::Acquiring => false,
                     }
@@ -226,6 +224,11 @@ impl Pool {
 }
 
 impl Shared {
+    /// The first of those who wait that may have this permit.
+    pub(super) fn first_for(&self, permit: Permit) -> Option<&Waiter> {
+        self.waiters.first(|waiter| waiter.terms.permits().contains(permit))
+    }
+
     fn new(permits: Permits, seed: u64, now: Instant) -> Self {
         Self {
             waiters: Waiters::default(),

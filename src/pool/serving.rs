@@ -70,7 +70,7 @@ impl Pool {
 
     /// For each permit the first of those who wait that may have it: who named fewer keeps nobody from the
     /// others.
-    pub(super) fn firsts(&self) -> Vec<(Permit, &Waiter)> {
+    fn firsts(&self) -> Vec<(Permit, &Waiter)> {
         let mut firsts = Vec::new();
         let Some(shared) = &self.shared else { return firsts };
         for waiter in shared.waiters.each() {
@@ -147,8 +147,7 @@ impl Pool {
     /// Enters the first who may have it into the machine of `permit`, as a caller that tries once.
     fn try_for_first(&mut self, permit: Permit, output: &mut Output) {
         let Some(shared) = &mut self.shared else { return };
-        let first = shared.waiters.first(|waiter| waiter.terms.permits().contains(permit));
-        let Some(first) = first else { return };
+        let Some(first) = shared.first_for(permit) else { return };
         let (caller, terms) = (first.caller, &first.terms);
         // S10, S31: other sidecars learn from the record that somebody else waits here.
         let record =
@@ -184,11 +183,11 @@ impl Pool {
         {
             return None;
         }
-        let first = shared.waiters.first(|waiter| waiter.terms.permits().contains(permit))?;
+        let first = shared.first_for(permit)?;
         let wait = first.terms.wait.max(OFFER);
         let terms = Arc::new(Terms { wait, ..Terms::clone(&first.terms) });
         // S12: it has its place among those who name one permit, and wait for this one, by when it came.
-        Some(Waiter::new(first.caller, terms, now).since(first.since))
+        Some(Waiter::new(first.caller, terms, now).waiting_since(first.since))
     }
 
     pub(super) fn is_queued(&self, caller: CallerId) -> bool {

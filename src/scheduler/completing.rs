@@ -10,7 +10,7 @@ use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
 use super::state::ScheduleState;
 use crate::coordinator::{
-    AcquireContext, CallError, CheckpointOutcome, Decider, Decisions, Grant, Saving, Settling,
+    Brought, CallError, CheckpointOutcome, Decider, Decisions, Grant, Saving, Settling,
     StoreFailure, StoreFailureKind,
 };
 use crate::hold::{SaveOutcome, Stored};
@@ -284,7 +284,7 @@ impl Scheduler {
         };
         let lease_duration = self.lease_of(&recording.report.ground.plan);
         let (decider, decisions) = recording.decider(false);
-        let brought = AcquireContext { decider, seen: Some(stored) };
+        let brought = Brought { decider, seen: Some(stored) };
         match self.locks.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
             Settling::Written => {
                 let Some(Ok(reported)) = recording.hear(decisions) else { return Ok(None) };

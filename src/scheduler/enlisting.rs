@@ -42,14 +42,14 @@ impl ScheduleTask {
             }
         }
         if self.running.is_empty() {
-            self.looking.at_once(self.scheduler.now());
+            self.poll.at_once(self.scheduler.now());
         }
     }
 
     /// What everybody waits for, by what is known.
     fn note_next(&mut self) {
         if let Some(plan) = self.state.plan() {
-            self.looking.next = waited_for(&plan, self.state.known().record.as_ref());
+            self.poll.next = waited_for(&plan, self.state.known().record.as_ref());
         }
     }
 

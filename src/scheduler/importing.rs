@@ -3,7 +3,7 @@
 
 use super::Scheduler;
 use super::reading::unreadable_record;
-use crate::coordinator::{AcquireContext, CallError, Decider, KeyRequest, Settling, Target};
+use crate::coordinator::{Brought, CallError, Decider, KeyRequest, Settling, Target};
 use crate::hold::Stored;
 use crate::lock::{Layout, LockPath};
 use crate::record::Record;
@@ -126,7 +126,7 @@ impl Scheduler {
             },
         );
         let (decider, mut decisions) = Decider::new(move |found| import.write_over(found));
-        let brought = AcquireContext { decider, seen };
+        let brought = Brought { decider, seen };
         let duration = self.locks.settings().lease_duration;
         match self.locks.settle_at(&path, record, duration, brought).await? {
             Settling::Written => Ok(Imported { path, is_new: true }),

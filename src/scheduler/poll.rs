@@ -12,7 +12,7 @@ use super::run::{Begin, Decided, Run, RunEnd};
 use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
-use crate::coordinator::{AcquireContext, CallError, HoldRequest, LockEvent, ScheduleEventKind};
+use crate::coordinator::{Brought, CallError, HoldRequest, LockEvent, ScheduleEventKind};
 use crate::hold::Stored;
 use crate::lock::Permits;
 use crate::record::Sharing;
@@ -140,7 +140,7 @@ impl ScheduleTask {
     }
 
     async fn try_look(&mut self) -> Result<(), CallError> {
-        let why = self.looking.why;
+        let why = self.poll.why;
         let last_runner = self.state.known().is_last_runner;
         let now = self.scheduler.now();
         let queued_long = matches!(why, PollReason::Queued(since) if now.saturating_since(since) > LONG_IN_THE_QUEUE);
@@ -155,7 +155,7 @@ impl ScheduleTask {
                 self.read_record().await?;
             }
             PollReason::Due if last_runner => {
-                self.looking.lease = Lease::Free;
+                self.poll.lease = Lease::Free;
                 self.read_plan().await?;
             }
             PollReason::Due => self.read_record().await?,
@@ -191,7 +191,7 @@ impl ScheduleTask {
         }
         if !matches!(decision, Decision::Run(_) | Decision::Settle) {
             // A start has yet to show that the store takes it.
-            self.looking.failures = 0;
+            self.poll.failures = 0;
         }
         self.follow(decision).await
     }
@@ -251,7 +251,7 @@ impl ScheduleTask {
 
     /// What was read is known now; who else ran last is the last runner.
     pub(super) fn learn(&mut self, seen: Seen) {
-        self.looking.lease = seen.lease();
+        self.poll.lease = seen.lease();
         let Seen { stored, record } = seen;
         let newest = |record: &ScheduleRecord| {
             let run = record.run.as_ref().map(|run| run.token);
@@ -264,9 +264,9 @@ impl ScheduleTask {
         }
         if now != before {
             // Another run than the one that was seen at the last look: it is looked at anew after D (T17).
-            self.looking.busy_looks = 0;
+            self.poll.busy_looks = 0;
         }
-        self.looking.seen = stored;
+        self.poll.seen = stored;
         self.hear_of(record.as_ref());
         self.state.learn(record);
     }
@@ -292,7 +292,7 @@ impl ScheduleTask {
     }
 
     pub(super) fn ground(&self, plan: &Arc<Plan>) -> DecisionInput {
-        let queued = match self.looking.why {
+        let queued = match self.poll.why {
             PollReason::Queued(since) => self.scheduler.now().saturating_since(since),
             PollReason::Due | PollReason::Idle | PollReason::Changed => Duration::ZERO,
         };
@@ -321,11 +321,11 @@ impl ScheduleTask {
         let ground = DecisionInput { plan_at: None, ..self.ground(plan) };
         let store_time = UtcSecond::from(ground.store_time);
         let beside = self.surroundings().now();
-        let look = look(&ground.view(record.as_ref(), store_time, self.looking.lease, &beside));
-        if look.went_back && !self.looking.went_back {
+        let look = look(&ground.view(record.as_ref(), store_time, self.poll.lease, &beside));
+        if look.went_back && !self.poll.went_back {
             self.scheduler.say_back(&self.target.path);
         }
-        self.looking.went_back = look.went_back;
+        self.poll.went_back = look.went_back;
         if look.is_ahead {
             tracing::warn!(
                 lock = %self.target.path,
@@ -333,7 +333,7 @@ impl ScheduleTask {
                  before that is past; was the clock wrong? `leasehold schedule reset` begins it anew (T7, T25)"
             );
         }
-        self.looking.next = look.next;
+        self.poll.next = look.next;
         look.decision
     }
 
@@ -352,7 +352,7 @@ impl ScheduleTask {
                         PollReason::Idle
                     },
                 );
-                (self.looking.is_busy, self.looking.busy_looks) = (false, 0);
+                (self.poll.is_busy, self.poll.busy_looks) = (false, 0);
             }
             Decision::RetryLater(at) if self.state.known().is_last_runner => {
                 let wait = self.until(at);
@@ -365,7 +365,7 @@ impl ScheduleTask {
     }
 
     const fn look_at(&mut self, at: Instant, why: PollReason) {
-        (self.looking.at, self.looking.why) = (at, why);
+        (self.poll.at, self.poll.why) = (at, why);
     }
 
     /// How long it is until the store's time is `at`, as nearly as it is known.
@@ -385,7 +385,7 @@ impl ScheduleTask {
         let definition = plan.definition();
         let lease = self.scheduler.lease_of(&plan);
         let check = definition.takeover_check();
-        let looks = self.looking.busy_looks;
+        let looks = self.poll.busy_looks;
         let after = if self.state.owed().is_some() && BETWEEN_READS.saturating_mul(looks) < lease {
             // T8: the run is over, and its lease goes back, or ends within D: what is to be written of it is
             // written then.
@@ -395,18 +395,18 @@ impl ScheduleTask {
         };
         let ground = self.ground(&plan);
         let store_time = ground.store_time.into();
-        let view = ground.view(None, store_time, self.looking.lease, &Beside::default());
+        let view = ground.view(None, store_time, self.poll.lease, &Beside::default());
         let due = until_due(next_due(&view).map(|at| self.until(at)), false, self.share());
-        self.looking.busy_looks = if due < after { 0 } else { looks.saturating_add(1) };
-        (self.looking.is_busy, self.looking.failures) = (true, 0);
+        self.poll.busy_looks = if due < after { 0 } else { looks.saturating_add(1) };
+        (self.poll.is_busy, self.poll.failures) = (true, 0);
         self.look_at(now + after.min(due), PollReason::Due);
     }
 
     /// The store did not answer, or its answer cannot be used: later again.
     pub(super) fn look_failed(&mut self, error: &CallError, now: Instant) {
         let (first, most) = AFTER_FAILURE;
-        let delay = first.saturating_mul(1 << self.looking.failures.min(6)).min(most);
-        self.looking.failures = self.looking.failures.saturating_add(1);
+        let delay = first.saturating_mul(1 << self.poll.failures.min(6)).min(most);
+        self.poll.failures = self.poll.failures.saturating_add(1);
         tracing::warn!(lock = %self.target.path, %error, "the schedule could not be looked at; it is tried again");
         self.state.known().is_last_runner = false;
         self.look_at(now + delay, PollReason::Due);
@@ -426,11 +426,11 @@ impl ScheduleTask {
     /// T8: the run in the record is over, which the store does not say yet, and no subscriber here is to be
     /// given the next one.
     async fn write_owed(&mut self, run_id: &RunId, report: Report) -> Result<(), CallError> {
-        self.looking.seen = None;
+        self.poll.seen = None;
         let is_written = self.scheduler.write_owed(&self.state, run_id, report).await?;
         let now = self.scheduler.now();
         if is_written {
-            self.looking.after_run(now);
+            self.poll.after_run(now);
         } else {
             self.look_after_busy(now);
         }
@@ -442,7 +442,7 @@ impl ScheduleTask {
         let now = self.scheduler.now();
         self.leave_those_behind();
         let Some(plan) = self.state.plan() else { return Ok(()) };
-        let is_for_others = |id: SubscriberId| match (&self.looking.returned, &decision) {
+        let is_for_others = |id: SubscriberId| match (&self.poll.returned, &decision) {
             (Some((returned, by)), Decision::Run(occasion)) => {
                 returned == occasion && by.contains(&id)
             }
@@ -455,9 +455,9 @@ impl ScheduleTask {
                 return self.write_owed(&run_id, report).await;
             }
             // Whoever is here has given it back: other sidecars come first, and then it is tried here again.
-            self.looking.returned = None;
+            self.poll.returned = None;
             self.state.known().is_last_runner = false;
-            self.looking.busy_looks = self.looking.busy_looks.max(1);
+            self.poll.busy_looks = self.poll.busy_looks.max(1);
             // What falls due next has not been given back (T11).
             self.look_after_busy(now);
             return Ok(());
@@ -465,7 +465,7 @@ impl ScheduleTask {
         subscriber.served = self.scheduler.schedules.next_turn();
         subscriber.standby = None;
         // One that comes later, by somebody who was silent (T24), would poll for what others have meanwhile.
-        let ended_here = self.looking.ended_here.take();
+        let ended_here = self.poll.ended_here.take();
         let goes_back = ended_here
             .map(|at| GOES_BACK.saturating_sub(now.saturating_since(at)))
             .unwrap_or_default();
@@ -489,8 +489,8 @@ impl ScheduleTask {
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
         let (decider, decisions) = start_decider(self.ground(&plan), self.surroundings());
-        let begin = Begin::Start(Decided::new(decisions, self.looking.went_back));
-        let brought = AcquireContext { decider, seen: self.looking.seen.take() };
+        let begin = Begin::Start(Decided::new(decisions, self.poll.went_back));
+        let brought = Brought { decider, seen: self.poll.seen.take() };
         let hold = self.scheduler.locks.hold_with(&request, brought)?;
         let run = Run {
             scheduler: self.scheduler.clone(),

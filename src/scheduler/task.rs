@@ -89,7 +89,7 @@ pub(super) struct ScheduleTask {
     pub(super) running: Vec<Running>,
     /// A call ended before the run that it completed was seen to be over.
     pub(super) completed: Option<(RunId, Report, Completion)>,
-    pub(super) looking: PollState,
+    pub(super) poll: PollState,
     bell: Wakeup,
     timer: Timer,
     draining: watch::Receiver<bool>,
@@ -116,7 +116,7 @@ impl ScheduleTask {
             subscribers: Vec::new(),
             running: Vec::new(),
             completed: None,
-            looking: PollState::new(now),
+            poll: PollState::new(now),
             bell: Wakeup::default(),
             timer: scheduler.schedules.timers.timer(),
             draining: scheduler.locks.draining(),
@@ -141,7 +141,7 @@ impl ScheduleTask {
             }
             if *self.draining.borrow() {
                 self.drain();
-            } else if self.looks() && self.scheduler.now() >= self.looking.at {
+            } else if self.looks() && self.scheduler.now() >= self.poll.at {
                 self.look().await;
             }
             self.tell_waiting();
@@ -168,12 +168,12 @@ impl ScheduleTask {
     fn write_before_the_end(&mut self) {
         if self.subscribers.is_empty() && self.owes() {
             self.state.known().is_last_runner = false;
-            self.looking.read_at_once(self.scheduler.now());
+            self.poll.read_at_once(self.scheduler.now());
         }
     }
 
     fn set_timer(&mut self) {
-        let look = self.looks().then_some(self.looking.at);
+        let look = self.looks().then_some(self.poll.at);
         let repeat = (!self.subscribers.is_empty()).then(|| self.told_at + REPEAT);
         let first = look.into_iter().chain(repeat).min();
         if let Some(deadline) = self.bell.take() {
@@ -200,9 +200,9 @@ impl ScheduleTask {
             Message::Completed(run, completion) => {
                 let (run_id, report) = *run;
                 self.hear(&run_id);
-                if completion.is_some() && self.running.is_empty() && self.looking.is_busy {
+                if completion.is_some() && self.running.is_empty() && self.poll.is_busy {
                     // A run that was over has an outcome now: nobody is waited for any longer (T12).
-                    self.looking.after_run(self.scheduler.now());
+                    self.poll.after_run(self.scheduler.now());
                 }
                 if let Some(completion) = completion {
                     self.completed = Some((run_id, report, completion));
@@ -213,7 +213,7 @@ impl ScheduleTask {
             Message::PlanWritten(plan) => {
                 self.state.known().plan = Some(plan);
                 // T18: a run by hand is to be noticed at once.
-                self.looking.at_once(self.scheduler.now());
+                self.poll.at_once(self.scheduler.now());
             }
         }
     }
@@ -234,7 +234,7 @@ impl ScheduleTask {
         }
         let ended = self.running.extract_if(.., |running| running.turn == turn).next();
         match end {
-            RunEnd::Settled => self.looking.after_run(now),
+            RunEnd::Settled => self.poll.after_run(now),
             RunEnd::Busy => {
                 self.state.known().is_last_runner = false;
                 self.look_after_busy(now);
@@ -256,7 +256,7 @@ impl ScheduleTask {
                 self.completed = None;
                 // What became of its lease is not known here: others may be faster.
                 self.state.known().is_last_runner = false;
-                self.looking.after_run(now);
+                self.poll.after_run(now);
             }
             RunEnd::Lost { run_id, reason } => {
                 tracing::warn!(
@@ -272,7 +272,7 @@ impl ScheduleTask {
                 if let Some(ended) = ended {
                     self.silence(ended.subscriber, run_id);
                 }
-                self.looking.after_loss(now);
+                self.poll.after_loss(now);
             }
         }
     }
@@ -293,7 +293,7 @@ impl ScheduleTask {
         if let Some(subscriber) = self.subscribers.iter_mut().find(silent) {
             subscriber.silent = None;
             if self.running.is_empty() {
-                self.looking.again(self.scheduler.now());
+                self.poll.again(self.scheduler.now());
             }
         }
     }
@@ -317,13 +317,13 @@ impl ScheduleTask {
         };
         self.running.retain(|running| running.turn != turn);
         if report == Some(Report::Returned) {
-            self.looking.returned_by(&run_id.occasion, subscriber);
+            self.poll.returned_by(&run_id.occasion, subscriber);
         }
         if report.is_none() {
             self.state.known().is_last_runner = false;
         }
         self.tell(subscriber, ScheduleEvent::Recorded { run_id, report, completion });
-        self.looking.after_run(self.scheduler.now());
+        self.poll.after_run(self.scheduler.now());
     }
 
     /// Nothing new starts here (T20). Whoever has a run is told by its hold.
@@ -403,8 +403,8 @@ impl ScheduleTask {
         let record = known.record.as_ref();
         let last = record.and_then(|record| record.ended.first().cloned());
         let here = !self.running.is_empty();
-        let running_elsewhere = !here && self.looking.is_busy;
-        Standby { next_at: self.looking.next, last, running_elsewhere, paused }
+        let running_elsewhere = !here && self.poll.is_busy;
+        Standby { next_at: self.poll.next, last, running_elsewhere, paused }
     }
 }
 

@@ -113,46 +113,46 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_bounded_and_what_was_used_last_stays() {
-        let mut memories = LockCache::new(10, Duration::ZERO);
+        let mut cache = LockCache::new(10, Duration::ZERO);
         for round in 0..1_000 {
-            let forgotten = memories.put(path(round), Memory::default(), at(round));
+            let forgotten = cache.put(path(round), Memory::default(), at(round));
             assert_eq!(forgotten, usize::from(round >= 10));
-            let again = memories.take(&path(0));
-            memories.put(path(0), again, at(round));
-            assert!(memories.len() <= 10);
+            let again = cache.take(&path(0));
+            cache.put(path(0), again, at(round));
+            assert!(cache.len() <= 10);
         }
-        assert!(memories.remembered.contains_key(&path(0)), "it was used each time");
-        assert!(memories.remembered.contains_key(&path(999)));
-        assert!(!memories.remembered.contains_key(&path(990)));
-        assert_eq!(memories.relied_on.len(), 0, "nobody relies on them");
+        assert!(cache.remembered.contains_key(&path(0)), "it was used each time");
+        assert!(cache.remembered.contains_key(&path(999)));
+        assert!(!cache.remembered.contains_key(&path(990)));
+        assert_eq!(cache.relied_on.len(), 0, "nobody relies on them");
     }
 
     #[test]
     fn s13_what_somebody_relies_on_goes_when_its_time_is_over() {
-        let mut memories = LockCache::new(0, Duration::ZERO);
+        let mut cache = LockCache::new(0, Duration::ZERO);
         for millis in 0..10_000 {
             let mut memory = Memory::default();
             memory.believe(at(millis + 100));
-            memories.put(path(millis), memory, at(millis));
-            assert!(memories.relied_on.len() <= 205, "{} at {millis}", memories.relied_on.len());
+            cache.put(path(millis), memory, at(millis));
+            assert!(cache.relied_on.len() <= 205, "{} at {millis}", cache.relied_on.len());
         }
         for millis in 9_900..10_000 {
             let mut expected = Memory::default();
             expected.believe(at(millis + 100));
-            assert_eq!(memories.take(&path(millis)).idle, expected.idle, "{millis}");
+            assert_eq!(cache.take(&path(millis)).idle, expected.idle, "{millis}");
         }
     }
 
     #[test]
     fn s17_that_a_break_may_yet_arrive_outlives_what_is_forgotten() {
-        let mut memories = LockCache::new(0, Duration::ZERO);
+        let mut cache = LockCache::new(0, Duration::ZERO);
         let memory = Memory { may_break_arrive: true, ..Memory::default() };
-        memories.put(path(0), memory, at(0));
+        cache.put(path(0), memory, at(0));
         for millis in 1..10_000 {
-            memories.put(path(millis), Memory::default(), at(millis));
+            cache.put(path(millis), Memory::default(), at(millis));
         }
-        assert!(memories.take(&path(0)).may_break_arrive);
-        assert!(!memories.take(&path(1)).may_break_arrive);
-        assert_eq!(memories.relied_on.len(), 0, "nothing else is relied on");
+        assert!(cache.take(&path(0)).may_break_arrive);
+        assert!(!cache.take(&path(1)).may_break_arrive);
+        assert_eq!(cache.relied_on.len(), 0, "nothing else is relied on");
     }
 }

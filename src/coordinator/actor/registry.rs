@@ -59,7 +59,7 @@ pub(in crate::coordinator) struct Registry {
     holds: HashMap<LeaseId, HoldEntry>,
     /// The one that ended first is the first.
     ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
-    memories: LockCache,
+    lock_cache: LockCache,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
     /// By what the names in the container begin with.
     followed: HashMap<String, Arc<WatchedPrefix>>,
@@ -78,7 +78,7 @@ impl Registry {
             tasks: HashMap::new(),
             holds: HashMap::new(),
             ended: LinkedHashMap::default(),
-            memories: LockCache::new(remembered, poll_cap),
+            lock_cache: LockCache::new(remembered, poll_cap),
             watchers: HashMap::new(),
             followed: HashMap::new(),
             collided: ApproximateSet::default(),
@@ -120,7 +120,7 @@ impl Registry {
 
     /// What is remembered of the lock or permit of this path, which its task knows from now on.
     pub(in crate::coordinator) fn recall(&mut self, path: &LockPath) -> Memory {
-        self.memories.take(path)
+        self.lock_cache.take(path)
     }
 
     /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under
@@ -133,17 +133,17 @@ impl Registry {
         now: Instant,
     ) -> usize {
         self.tasks.remove(path);
-        memories.map(|(path, memory)| self.memories.put(path, memory, now)).sum()
+        memories.map(|(path, memory)| self.lock_cache.put(path, memory, now)).sum()
     }
 
     /// The greatest token known of a lock that has no task (S5).
     pub(in crate::coordinator) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
-        self.memories.highest(path)
+        self.lock_cache.highest(path)
     }
 
     /// The newest grant by a hand-off of a lock that has no task (S10).
     pub(in crate::coordinator) fn handed(&self, path: &LockPath) -> Option<Handed> {
-        self.memories.handed(path)
+        self.lock_cache.handed(path)
     }
 
     pub(in crate::coordinator) fn has_tasks(&self) -> bool {
@@ -352,7 +352,7 @@ impl Registry {
             holds: self.holds.len(),
             at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
             paths: self.tasks.len(),
-            remembered: self.memories.len(),
+            remembered: self.lock_cache.len(),
             earliest_valid_until: self.holds.values().map(|hold| hold.valid_until).min(),
             draining: self.draining,
             ..Gauges::default()

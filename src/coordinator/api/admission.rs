@@ -33,7 +33,7 @@ pub(crate) enum Settling {
 
 /// What a caller brings that writes something of its own.
 #[derive(Debug)]
-pub(crate) struct AcquireContext {
+pub(crate) struct Brought {
     /// Decides what is written.
     pub(crate) decider: Decider,
     /// The lock as the caller read it just before.
@@ -56,7 +56,7 @@ impl Coordinator {
     pub(crate) fn hold_with(
         &self,
         request: &HoldRequest,
-        brought: AcquireContext,
+        brought: Brought,
     ) -> Result<HoldStream, CallError> {
         let (sender, events) = unread();
         let presence = self.arrive(request, Sink::Stream(sender), Some(brought))?;
@@ -70,7 +70,7 @@ impl Coordinator {
         path: &LockPath,
         record: Record,
         lease_duration: Duration,
-        brought: AcquireContext,
+        brought: Brought,
     ) -> Result<Settling, CallError> {
         let (sender, events) = unread();
         let terms = Terms {
@@ -123,7 +123,7 @@ impl Coordinator {
         &self,
         request: &HoldRequest,
         sink: Sink,
-        brought: Option<AcquireContext>,
+        brought: Option<Brought>,
     ) -> Result<Presence, CallError> {
         let settings = &self.shared.settings;
         let target = self.shared.resolve(&request.key)?;
@@ -141,7 +141,7 @@ impl Coordinator {
             None => None,
         };
         let (brings, seen, kind) = match brought {
-            Some(AcquireContext { decider, seen }) => {
+            Some(Brought { decider, seen }) => {
                 (Some(Brings::Written(decider)), seen, WaitKind::Try)
             }
             None => (named, None, WaitKind::Caller),

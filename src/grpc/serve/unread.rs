@@ -87,8 +87,13 @@ pub(in crate::grpc) struct CallsHere {
 }
 
 impl CallsHere {
-    /// What a call has of the budget; none if there is no memory for it. One that is open to anybody, from a
-    /// client that was not let in, has what the connection costs anyhow.
+    /// Whether its client was not let in yet.
+    fn is_of_a_stranger(&self) -> bool {
+        self.peer.seat.as_ref().is_some_and(|seat| !seat.is_serving())
+    }
+
+    /// What a call has of the budget; none if there is no memory for it. What strangers may call has what the
+    /// connection costs anyhow.
     fn parts(&self, path: &str, is_open: bool) -> Option<Parts> {
         let alone = |part| Parts { of_all: part, _of_connection: None };
         let many = || self.all.many.part(CALL).map(alone);
@@ -96,9 +101,8 @@ impl CallsHere {
             let parts = self.few.part(CALL).zip(self.all.few.part(CALL));
             parts.map(|(here, of_all)| Parts { of_all, _of_connection: Some(here) })
         };
-        let is_stranger = self.peer.seat.as_ref().is_some_and(|seat| !seat.is_serving());
         match path {
-            _ if is_open && is_stranger => self.health.part(CALL).map(alone),
+            _ if is_open => self.health.part(CALL).map(alone),
             HEALTH_WATCH => self.health.part(CALL).map(alone).or_else(many),
             RELEASE => many().or_else(few).or_else(|| self.release.part(CALL).map(alone)),
             _ => many().or_else(few),
@@ -129,7 +133,8 @@ impl Call {
         here: &Arc<CallsHere>,
     ) -> Result<Self, Status> {
         let path = request.uri().path();
-        let is_open = path == HEALTH_CHECK || !is_call(request);
+        // Whoever was let in has a share in the budget for that, too.
+        let is_open = here.is_of_a_stranger() && (path == HEALTH_CHECK || !is_call(request));
         let refuse = |refused: Status| {
             here.all.refusals.note(&refused, &here.peer);
             refused
