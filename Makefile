@@ -169,7 +169,8 @@ examples: tools ## Check the examples, and kill what they start by a seed; LONG=
 	for example in $(EXAMPLES); do echo "examples/$$example"; examples/$$example/check || exit 1; done
 	cargo build --locked
 	printf '%s\n' $(EXAMPLES) | LEASEHOLD_PROGRAM=$(CURDIR)/target/debug/leasehold xargs -P 2 -I NAME sh -c \
-		'examples/NAME/chaos $(LONG) >$(TOOLS)/NAME.log 2>&1; status=$$?; echo examples/NAME; cat $(TOOLS)/NAME.log; exit $$status'
+		'examples/NAME/chaos $(LONG) >$(TOOLS)/NAME.log 2>&1; status=$$?; echo examples/NAME; cat $(TOOLS)/NAME.log; \
+		[ $$status = 0 ] || tail -n 20 $(TOOLS)/NAME.log | sed "s|^|FAILED examples/NAME: |"; exit $$status'
 
 .PHONY: chart
 chart: tools ## Test the image and the chart, and run the pods of two releases for real

@@ -1,4 +1,5 @@
-//! What machines ask: whether the process lives, whether it is ready, and its metrics.
+//! What machines ask: whether the process lives, whether it is ready (`obstacle`), and its metrics. When the
+//! store counts as unusable is decided in `coordinator/store_io/readiness.rs`.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Health on the listeners of callers: whoever reaches one may ask once, so that a probe needs no secret.
-//! Watching lasts, and is for callers that are let in (S38).
+//! Watching lasts, and is for callers that are let in (S38). What is answered: `report_health` in
+//! `server.rs`.
 
 use std::convert::Infallible;
 use std::pin::Pin;

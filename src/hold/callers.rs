@@ -1,5 +1,6 @@
-//! The callers that wait here: their order, what they are told, and how long (S12, S31). Those that name more
-//! than one permit wait in `pool/queue.rs`.
+//! The callers that wait here: their order, by priority and then by who has waited longest (`Ticket`), what
+//! they are told, and how long (S12, S31, S33). Those that name more than one permit, and so have no
+//! priority, wait in `pool/queue.rs`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

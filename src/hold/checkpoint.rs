@@ -1,6 +1,6 @@
 //! Saves of a checkpoint, during a hold and with its release (S23 to S27). A write whose answer was lost is
-//! sent again; where that meets another version of the record, a read settles whether it was done:
-//! `save_settled` (S27).
+//! sent again; where that meets another version of the record, a read settles whether it was done
+//! (`save_settled`), and where the hold ends first it is told as unknown (`end_saves`, S27).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! How a hold ends: what a release waits for (S26, [`Hold::end_hold`]), and whether its lease is handed on,
-//! kept or given back (S10, S13).
+//! How a hold ends: what a release waits for (S26, S33, [`Hold::end_hold`]), and whether its lease is handed
+//! on, kept or given back (S10, S13).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

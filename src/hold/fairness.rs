@@ -1,5 +1,6 @@
-//! Whose turn it is: a sidecar stands back after a while, leaves locks to others of the share, and lets a
-//! lock rest (S11, S12, S34).
+//! Whose turn it is: a sidecar stands back after a while (`stands_back_for`, S10), leaves locks to others of
+//! the share (`share_turn`, `leave_to_others`, S34), and lets a lock rest, or be kept for a greater priority
+//! (`rest_promised`, S11, S33).
 
 use std::time::Duration;
 

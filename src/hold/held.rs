@@ -1,4 +1,5 @@
-//! While a lock is held: what its holder asks, its bounds, and how far it may be silent (S4, S11, S14).
+//! While a lock is held: what its holder asks, its bounds and its end by the clock (`advance_held`), and how
+//! far it may be silent (S4, S11, S14).
 
 use std::sync::Arc;
 use std::time::Duration;

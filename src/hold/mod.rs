@@ -1,10 +1,10 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: record,
-//! lock, time's values. No IO, no async, no clock, no randomness of its own: what happens comes in as an
-//! [`Event`] with the time at which it is looked at, and what is to be done goes out as [`Action`]s. To add
-//! behaviour: a rule first, then an event or an action, then the file whose business it is, and a test that
-//! fails without it.
+//! Rules: S1 to S17, S22 to S27, S33 to S36, and of schedules T6 to T8, T12. May import: record, lock,
+//! time's values. No IO, no async, no clock, no randomness of its own: what happens comes in as an [`Event`]
+//! with the time at which it is looked at, and what is to be done goes out as [`Action`]s. To add behaviour:
+//! a rule first, then an event or an action, then the file whose business it is, and a test that fails
+//! without it.
 //!
 //! ```text
 //!                 caller arrives                token stored
@@ -26,7 +26,7 @@
 //!
 //! | file | what it decides |
 //! | --- | --- |
-//! | `callers` | who waits here, and what they are told |
+//! | `callers` | who waits here, who of them is next, and what they are told |
 //! | `acquire` | when the store is asked, and what its answers mean |
 //! | `grant`, `decide` | what is written before a grant, and who is granted |
 //! | `held` | the phases of a hold, and its bounds |
@@ -35,7 +35,7 @@
 //! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
 //! | `shutdown` | the end of the sidecar: drain, and hand-over |
 //! | `resume`, `comebacks` | how a hold goes on here, and for whom that is not known yet |
-//! | `broken`, `preempt`, `fairness` | breaks, priorities, turns between sidecars |
+//! | `broken`, `preempt`, `fairness` | breaks, holders that yield to greater priorities, turns of sidecars |
 //! | `exchange` | a request under way or to be sent, a write of the record, the owner of a record |
 //! | `memory`, `view` | what is kept between holds, and shown |
 

@@ -1,5 +1,6 @@
-//! How a lease goes back, and what of requests that were given up may still come (S6, S13). Whether a release
-//! must wait is decided before, by [`Hold::end_hold`] in `end.rs`.
+//! How a lease goes back, what is told if the store does not confirm that (`release_over`, `lease_gone`), and
+//! what of requests that were given up may still come (S6, S13). Whether a release must wait is decided
+//! before, by [`Hold::end_hold`] in `end.rs`.
 
 use std::time::Duration;
 

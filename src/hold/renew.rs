@@ -1,5 +1,6 @@
 //! Renewals: when they are sent, what their answers mean (`renewal_answered`, and `settle_answered` where the
-//! record has changed), and how long a hold is valid (S2, S7, S8).
+//! record has changed), how long a hold is valid, and when its holder is warned (`Renewal::warn`; S2, S3, S7
+//! to S9).
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A hold that goes on by another stream, or at another sidecar (S16).
+//! A hold that goes on by another stream: at once if it is still had here (`resume_here`); or at another or a
+//! restarted sidecar, once its record was read (`comebacks.rs`, then `take_up`; S16).
 
 use std::sync::Arc;
 

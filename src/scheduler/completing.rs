@@ -1,4 +1,6 @@
-//! How a run's outcome is recorded: under its own lease, or under another one later (T8, T12, T20).
+//! How a run's outcome is recorded: under its own lease, or under another one later (T8, T12, T20). One that
+//! could not be written stays in `state.rs`; `owes` (`task.rs`) says that it is still to be written, and
+//! `begin` (`poll.rs`) writes it where no run is started that would.
 
 use std::sync::Arc;
 use std::time::Duration;

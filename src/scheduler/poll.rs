@@ -1,5 +1,5 @@
-//! When a schedule is looked at, and what comes of it: the requests between occurrences and at them (T7, T9,
-//! T17).
+//! When a schedule is looked at, and what comes of it: the requests between occurrences and at them
+//! (`try_look`; T7, T9, T13, T17), and whom a run is started for, if anybody (`begin`; T11, T24).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One task a schedule with subscribers: when to look, who runs, and what subscribers are told (T4, T5, T17).
+//! One task a schedule with subscribers: when to look, who runs, and what subscribers are told (T4, T5, T17);
+//! which outcomes are still to be written (`owes`, T8), and who is given no run (`silence`, T24).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -16,6 +16,9 @@ FAILED = re.compile(r"^---- (\S+) stdout ----$(.*?)(?=^---- |^failures:$|\Z)", r
 # A panic, and what it says: a test prints what its processes wrote besides.
 PANIC = re.compile(r"^thread .* panicked at .*(?:\n.*){1,15}", re.MULTILINE)
 WIDEST = 300
+# So many lines of a part that failed otherwise: what it marks as a failure, or its last ones.
+MOST = 60
+LAST = 20
 
 
 def taken(file):
@@ -51,13 +54,25 @@ def one(run):
 
 
 def failures(run):
-    """Each test of Rust that failed, and its first panic."""
-    for log in sorted(run.glob("*.log")):
-        for name, said in FAILED.findall(log.read_text(errors="replace")):
-            panic = PANIC.search(said)
-            print(f"\nfailed in {log.stem}: {name}")
-            for line in panic.group().splitlines() if panic else ["without a panic"]:
-                print(f"    {line[:WIDEST]}")
+    """Each test of Rust that failed, and its first panic; of another part that failed, what it says of its failures, or its end."""
+    for name, (_, status, _) in sorted(parts(run).items()):
+        if status == 0:
+            continue
+        log = run / f"{name}.log"
+        said = log.read_text(errors="replace") if log.exists() else ""
+        tests = FAILED.findall(said)
+        for test, words in tests:
+            panic = PANIC.search(words)
+            show(f"{name}: {test}", panic.group().splitlines() if panic else ["without a panic"])
+        if not tests:
+            lines = said.splitlines()
+            show(name, [line for line in lines if line.startswith("FAILED ")][-MOST:] or lines[-LAST:])
+
+
+def show(name, lines):
+    print(f"\nfailed in {name}")
+    for line in lines:
+        print(f"    {line[:WIDEST]}")
 
 
 def side_by_side(runs):

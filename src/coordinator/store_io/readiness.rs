@@ -1,5 +1,5 @@
-//! Whether the store can be used, by the evidence of real requests, and by a check where there are none
-//! (S18).
+//! Whether the store can be used, by the evidence of real requests (`note`, `makes_unusable`), and by a check
+//! where there are none (`Coordinator::check` in `api/drain.rs`; S18).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! From what the SDK and the service say to what the caller can do. No text of the SDK gets through: its
-//! errors can show a URL with the signature in it (S20).
+//! From what the SDK and the service say to what the caller can do (`into_store_error`; refused credentials,
+//! `into_denied`). No text of the SDK gets through: its errors can show a URL with the signature in it (S20).
 
 use std::error::Error;
 use std::fmt;
