@@ -53,6 +53,11 @@ impl AllWaiting {
         Arc::new(Self { limit, max_resumes, all_holds, taken, callers, resumes, subscribers })
     }
 
+    /// How many locks there may be that somebody here holds or waits for.
+    pub(in crate::coordinator) const fn most_locks(&self) -> usize {
+        self.all_holds.saturating_add(self.limit)
+    }
+
     /// Counts one that waits, if there is a place for it.
     pub(in crate::coordinator) fn begin(
         self: &Arc<Self>,

@@ -87,7 +87,7 @@ impl Hold {
         // them.
         if retry.uncertain.is_none() || self.store_failure.is_none() {
             match self.share_turn(output.now) {
-                Turn::Acquire if retry.unread >= POLLS_UNREAD => {
+                Turn::Acquire if retry.unread >= POLLS_UNREAD || self.looks_at_rest(output.now) => {
                     return self.read_holder(retry, output);
                 }
                 Turn::Acquire => {}
@@ -219,6 +219,9 @@ impl Hold {
                 self.holder_unread(retry, failure, output);
             }
             Attempt::Leased { lease, .. } if output.now >= lease.valid_until() => {
+                if let Some(store_failure) = self.store_failure.clone() {
+                    self.fail_one_tries(&store_failure, output);
+                }
                 self.release_unused(lease, output);
             }
             Attempt::Leased { lease, work, exchange } if exchange.is_over(output.now) => {
@@ -232,7 +235,7 @@ impl Hold {
                         }
                         self.work_failed(lease, work, failure, output);
                     }
-                    Exchange::Waiting { .. } => self.send_work(lease, work, output),
+                    Exchange::Waiting { .. } => self.send_late(lease, work, output),
                 }
             }
             waiting @ (Attempt::Acquire { .. }

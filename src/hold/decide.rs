@@ -80,7 +80,7 @@ impl Hold {
         match verdict.into_fields() {
             Some(fields) => {
                 let decided = Some(Decided { settles, max_hold });
-                let plan = Plan { token, caller: Some(caller), min_hold, decided, name: None };
+                let plan = Plan { decided, ..Plan::new(token, caller, min_hold) };
                 self.write_token(lease, plan, fields, output);
             }
             None => self.turn_away(lease, output),

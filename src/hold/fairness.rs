@@ -416,7 +416,7 @@ impl Hold {
             return Some(retry);
         };
         self.store_failure = None;
-        let idle = self.rests(free_at);
+        let idle = self.rests(free_at, retry.duration, output.now);
         self.state = State::Idle { idle, retry: Some(Box::new(retry)) };
         self.tell_taken(output);
         None
@@ -426,14 +426,24 @@ impl Hold {
     pub(super) fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
         self.tell_taken(output);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.given_up);
-        let then = Some(self.rests(free_at));
+        let then = Some(self.rests(free_at, lease.duration, output.now));
         self.release(Releasing { then, ..releasing }, output);
     }
 
-    /// The lock rests, or is reserved, until then, as its record was seen to promise.
-    fn rests(&self, until: Instant) -> Idle {
+    /// The lock rests, or is reserved, until then, as its record was seen to promise. It is looked at before,
+    /// because its sidecar may take back a rest of which nothing came, or an operator.
+    fn rests(&self, until: Instant, lease_duration: Duration, now: Instant) -> Idle {
         let is_reserved = self.memory.rest.as_ref().is_some_and(|rest| rest.below.is_some());
-        Idle { until, why: if is_reserved { Wait::Reserved } else { Wait::MinHold } }
+        let look = now + lease_duration.max(self.settings.poll_cap);
+        let why = if is_reserved { Wait::Reserved } else { Wait::MinHold };
+        Idle { until: until.min(look), why }
+    }
+
+    /// Whether the lock is looked at, and not acquired only to find that it rests for who waits here.
+    pub(super) fn looks_at_rest(&self, now: Instant) -> bool {
+        let front = self.waiters.front().filter(|front| !front.terms.is_pooled());
+        let rest = self.rest_seen(now);
+        rest.zip(front).is_some_and(|(rest, front)| rest.concerns(front.terms.priority()))
     }
 
     /// Nothing more is done under `lease`. A rest that may be stored under it counts for nobody: here it is
@@ -502,9 +512,7 @@ impl Hold {
         let record = Record { resting_until: None, resting_for: None, ..record };
         let write =
             RecordWrite { if_match: known.etag(), fields: record.into_fields(known.fields()) };
-        let plan =
-            Plan { token, caller: None, min_hold: Duration::ZERO, decided: None, name: None };
-        self.send_work(lease, Work::Write { plan, write }, output);
+        self.send_work(lease, Work::Write { plan: Plan::without_rest(token), write }, output);
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Leased {
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// The record must be read. A write may have been done before, with an unknown outcome.
-    Read { planned: Option<Plan> },
+    Read { unsettled: Option<Unsettled> },
     /// It is being decided what is written beside this token (T6).
     Decide { token: FencingToken },
     /// The token must be stored.
@@ -70,6 +70,30 @@ pub(super) struct Plan {
     pub(super) decided: Option<Decided>,
     /// The name of the write, once it is made: an earlier one may have had the same token.
     pub(super) name: Option<WriteName>,
+    /// The end of the rest that may have been stored before it was sent last (S11).
+    pub(super) rest_before: Option<Instant>,
+}
+
+/// A write of which it is not known whether it was done.
+#[derive(Clone, Debug)]
+pub(super) struct Unsettled {
+    plan: Plan,
+    /// It may be done yet, and is sent again: none where its newest try was surely not done.
+    write: Option<RecordWrite>,
+}
+
+impl Plan {
+    /// To write this token for a caller.
+    pub(super) const fn new(token: FencingToken, caller: CallerId, min_hold: Duration) -> Self {
+        let (caller, decided, name, rest_before) = (Some(caller), None, None, None);
+        Self { token, caller, min_hold, decided, name, rest_before }
+    }
+
+    /// To take back a rest that stands beside this token.
+    pub(super) const fn without_rest(token: FencingToken) -> Self {
+        let (caller, decided, name, rest_before) = (None, None, None, None);
+        Self { token, caller, min_hold: Duration::ZERO, decided, name, rest_before }
+    }
 }
 
 impl Work {
@@ -79,14 +103,6 @@ impl Work {
             Self::Decide { .. } => "decision",
             Self::Write { .. } => "write",
             Self::Prove { .. } => "renewal",
-        }
-    }
-
-    /// What a write has said whose outcome is not known, if that was decided for a caller.
-    fn unsettled(&self) -> Option<Plan> {
-        match self {
-            Self::Write { plan, .. } => Some(*plan).filter(|plan| plan.decided.is_some()),
-            Self::Read { .. } | Self::Decide { .. } | Self::Prove { .. } => None,
         }
     }
 }
@@ -142,15 +158,17 @@ impl Hold {
                         Err(failure) => self.holder_unread(retry, failure, output),
                     }
                 }
-                Attempt::Leased { lease, work: work @ Work::Read { planned }, exchange }
+                Attempt::Leased { lease, work: Work::Read { unsettled }, exchange }
                     if exchange.is(request) =>
                 {
                     match answer {
                         Ok(stored) => {
                             self.learn(stored, output.now);
-                            self.record_had(lease, planned, output);
+                            self.record_had(lease, unsettled, output);
                         }
-                        Err(failure) => self.work_failed(lease, work, failure, output),
+                        Err(failure) => {
+                            self.work_failed(lease, Work::Read { unsettled }, failure, output);
+                        }
                     }
                 }
                 other @ (Attempt::Acquire { .. }
@@ -181,9 +199,7 @@ impl Hold {
                             self.token_written(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
-                        Err(Failure::Changed) => {
-                            self.send_work(lease, Work::Read { planned: Some(plan) }, output);
-                        }
+                        Err(Failure::Changed) => self.settle(lease, plan, None, output),
                         Err(failure) => {
                             self.work_failed(lease, Work::Write { plan, write }, failure, output);
                         }
@@ -211,7 +227,7 @@ impl Hold {
         if self.memory.known.as_ref().is_some_and(|known| known.is_version(&granted.etag)) {
             self.record_had(lease, None, output);
         } else {
-            self.send_work(lease, Work::Read { planned: None }, output);
+            self.send_work(lease, Work::Read { unsettled: None }, output);
         }
     }
 
@@ -219,28 +235,39 @@ impl Hold {
     pub(super) fn record_had(
         &mut self,
         mut lease: Leased,
-        planned: Option<Plan>,
+        unsettled: Option<Unsettled>,
         output: &mut Output,
     ) {
         let Some(known) = self.memory.known.clone() else {
-            return self.send_work(lease, Work::Read { planned }, output);
+            return self.send_work(lease, Work::Read { unsettled }, output);
         };
         let stored = known.fields();
         let record = Record::from_fields(&stored);
         let written_here = record.lease == Some(lease.lease_id.fingerprint());
-        if let Some(plan) = planned
-            && written_here
-            && record.token == Some(plan.token)
-            && plan.name.is_none_or(|name| record.write == name.to_string())
-        {
-            // S5: our write was done, only its answer was lost.
-            return self.token_written(lease, plan, output);
+        if let Some(Unsettled { plan, write }) = unsettled {
+            if written_here
+                && record.token == Some(plan.token)
+                && plan.name.is_none_or(|name| record.write == name.to_string())
+            {
+                // S5: our write was done, only its answer was lost.
+                return self.token_written(lease, plan, output);
+            }
+            // It may be done yet: decided anew, its caller would be judged by its own record (T6).
+            if let Some(write) = write.filter(|write| known.is_version(&write.if_match))
+                && self.is_for_front(&plan)
+            {
+                let failure = self.store_failure.as_deref().cloned();
+                let failure = failure.unwrap_or_else(|| StoreFailure::unanswered("write"));
+                let at = output.now + self.backoff(&failure, lease.duration);
+                let (work, exchange) = (Work::Write { plan, write }, Exchange::Waiting { at });
+                return self.acquiring(Attempt::Leased { lease, work, exchange });
+            }
         }
         let front = self.waiters.front();
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
             return self.release_without_rest(lease, output);
         };
-        let (caller, terms) = (Some(front.caller), Arc::clone(&front.terms));
+        let (caller, terms) = (front.caller, Arc::clone(&front.terms));
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
         let rest = match written_here || self.is_ungranted(&record) {
             true => None,
@@ -265,8 +292,7 @@ impl Hold {
         if terms.decides {
             return self.ask_decision(lease, token, stored, output);
         }
-        let plan = Plan { token, caller, min_hold: terms.min_hold, decided: None, name: None };
-        self.write_token(lease, plan, stored, output);
+        self.write_token(lease, Plan::new(token, caller, terms.min_hold), stored, output);
     }
 
     /// Writes the token over `stored`, with all that the record says of the grant to the caller at the front.
@@ -331,7 +357,7 @@ impl Hold {
         }
         let front = self.waiters.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
-            Some(front) if plan.caller == Some(front.caller) => {
+            Some(_) if self.is_for_front(&plan) => {
                 self.serve_front(lease, plan, output);
             }
             // The caller that the record was written for has gone, or one of a greater priority has come:
@@ -378,6 +404,7 @@ impl Hold {
             Work::Read { .. } => Request::Read,
             Work::Write { plan, write } => {
                 let rest = (!plan.min_hold.is_zero()).then(|| output.now + plan.min_hold);
+                plan.rest_before = lease.rest_until;
                 lease.rest_until = lease.rest_until.max(rest);
                 write.request(lease.lease_id)
             }
@@ -396,16 +423,25 @@ impl Hold {
     /// A read or a write under the new lease failed.
     pub(super) fn work_failed(
         &mut self,
-        lease: Leased,
+        mut lease: Leased,
         work: Work,
         failure: Failure,
         output: &mut Output,
     ) {
-        let is_unknown = matches!(failure, Failure::Unknown(_)) && output.now < lease.valid_until();
-        if let Some(plan) = work.unsettled().filter(|_| is_unknown) {
+        let work = match (work, &failure) {
             // T6: a read settles it, before its caller is told anything.
-            return self.send_work(lease, Work::Read { planned: Some(plan) }, output);
-        }
+            (Work::Write { plan, write }, Failure::Unknown(cause))
+                if plan.decided.is_some() && output.now < lease.valid_until() =>
+            {
+                self.store_failure = Some(Box::new(cause.clone()));
+                return self.settle(lease, plan, Some(write), output);
+            }
+            (Work::Write { plan, write }, Failure::NotDone(_)) => {
+                lease.rest_until = plan.rest_before;
+                Work::Write { plan, write }
+            }
+            (work, _) => work,
+        };
         if failure.loss().is_some() {
             // S6: the lease is gone, so its id is never used again.
             self.memory.known = None;
@@ -428,6 +464,34 @@ impl Hold {
             Exchange::Waiting { at: output.now + self.backoff(&store_failure, lease.duration) };
         self.store_failure = Some(Box::new(store_failure));
         self.acquiring(Attempt::Leased { lease, work, exchange });
+    }
+
+    /// Sends what had to wait. Nothing is written for a caller that has gone meanwhile (T6, S11): what was
+    /// sent for it before is looked for.
+    pub(super) fn send_late(&mut self, lease: Leased, work: Work, output: &mut Output) {
+        if let Work::Write { plan, .. } = &work
+            && plan.caller.is_some()
+            && !self.is_for_front(plan)
+        {
+            return self.settle(lease, *plan, None, output);
+        }
+        self.send_work(lease, work, output);
+    }
+
+    /// Reads whether a write was done.
+    fn settle(
+        &mut self,
+        lease: Leased,
+        plan: Plan,
+        write: Option<RecordWrite>,
+        output: &mut Output,
+    ) {
+        let unsettled = Some(Unsettled { plan, write });
+        self.send_work(lease, Work::Read { unsettled }, output);
+    }
+
+    fn is_for_front(&self, plan: &Plan) -> bool {
+        self.waiters.front().is_some_and(|front| plan.caller == Some(front.caller))
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
@@ -586,9 +650,7 @@ impl Hold {
                         self.release_without_rest(lease, output);
                     }
                     // Our own write whose answer was lost, or another's: the record says which.
-                    Err(Failure::Changed) => {
-                        self.send_work(lease, Work::Read { planned: Some(plan) }, output);
-                    }
+                    Err(Failure::Changed) => self.settle(lease, plan, None, output),
                     Err(failure) => {
                         self.work_failed(lease, Work::Prove { plan, sent }, failure, output);
                     }

@@ -273,7 +273,7 @@ impl Hold {
     /// What is to be kept of an idle machine.
     #[must_use]
     pub fn into_memory(self) -> Memory {
-        let refused_until = self.overruling().and_then(Overruling::refused_until);
+        let refused_until = self.overruling().and_then(|overruling| overruling.refused_until);
         let idle = match self.state {
             State::Idle { idle, .. } => Some(idle),
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,

@@ -32,6 +32,8 @@ pub(super) struct Overruling {
     step: Option<BreakStep>,
     /// Nothing is done before that, and why.
     pub(super) paused: Option<(Instant, PriorityStatus)>,
+    /// Until when the store is not asked again, if it has refused to break leases: that is said once.
+    pub(super) refused_until: Option<Instant>,
     /// The grant whose lease was last seen to be broken, or was broken for a caller here.
     pub(super) broken: Option<FencingToken>,
     /// The lock was broken for a caller here.
@@ -63,15 +65,7 @@ impl Overruling {
     pub(super) fn of(memory: &mut Memory) -> Option<Box<Self>> {
         let until = memory.refused_until.take()?;
         let paused = Some((until, PriorityStatus::CannotBreak));
-        Some(Box::new(Self { paused, ..Self::default() }))
-    }
-
-    /// Until when the store is not asked again, if it has refused to break leases: that is said once.
-    pub(super) const fn refused_until(&self) -> Option<Instant> {
-        match self.paused {
-            Some((until, PriorityStatus::CannotBreak)) => Some(until),
-            Some(_) | None => None,
-        }
+        Some(Box::new(Self { paused, refused_until: Some(until), ..Self::default() }))
     }
 
     /// Whether a break is under way.
@@ -347,7 +341,8 @@ impl Hold {
             self.waiters.front().map_or(self.settings.poll_cap, |front| front.terms.lease_duration);
         match failure {
             Failure::Refused(store_failure) => {
-                if self.overruling().and_then(Overruling::refused_until).is_none() {
+                let until = output.now + REFUSED;
+                if self.overruling_mut().refused_until.replace(until).is_none() {
                     output.report(Remark::CannotBreak { store_failure });
                 }
                 self.pause(REFUSED, PriorityStatus::CannotBreak, output.now);

@@ -3,6 +3,7 @@
 //! `begin` (`poll.rs`) writes it where no run is started that would.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Scheduler;
@@ -304,13 +305,27 @@ impl Scheduler {
     /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(state) = self.schedules.state(&run_id.path) else { return };
-        // T8: what its caller has said goes before what was seen here, also while that is being written.
-        let report = state.told_of(run_id).unwrap_or(report);
+        // T8: what its caller has said goes before what was seen here, also while that is being written. Where
+        // its call comes meanwhile, that writes it.
+        let told = state.told_of(run_id);
+        let report = told.unwrap_or(report);
         let Ok(mut recording) = self.recording(&state, run_id, report).await else { return };
+        let is_left = Arc::new(AtomicBool::new(false));
         let (decider, decisions) = recording.decider(true);
+        let decider = decider.unless({
+            let (state, run_id, is_left) =
+                (Arc::clone(&state), run_id.clone(), Arc::clone(&is_left));
+            move || {
+                let is_told = state.told_of(&run_id) != told;
+                is_left.store(is_told, Ordering::Relaxed);
+                is_told
+            }
+        });
         let saved = self.locks.save_decided(grant.lease_id, Some(grant.generation), decider).await;
         match (saved, recording.hear(decisions)) {
-            (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
+            (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported)))
+                if !is_left.load(Ordering::Relaxed) =>
+            {
                 let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
                 say_ended(&end);
                 let completed = done(&state, reported, Completion::Recorded, None);

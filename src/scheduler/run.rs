@@ -94,6 +94,8 @@ enum RunInput {
     /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is
     /// about to end.
     Note(Report),
+    /// It was recorded, as far as it could be.
+    Noted,
 }
 
 /// How a run may come to its end without a word from its caller.
@@ -270,12 +272,16 @@ impl Run {
         times_out: Option<Pin<Box<Sleep>>>,
     ) -> RunEnd {
         let mut ends = Ends { returns_at: None, times_out, is_revoked: false };
-        loop {
+        let scheduler = self.scheduler.clone();
+        // What is written of its end while it goes on: its subscriber hears of its hold meanwhile.
+        let mut note = None;
+        let end = loop {
             let next = tokio::select! {
                 // In this order, so that a simulated world repeats what it did.
                 biased;
                 event = self.hold.next() => RunInput::Event(event),
                 life = ended(&mut self.life) => RunInput::Life(life),
+                () = over(&mut note) => RunInput::Noted,
                 () = over(&mut ends.returns_at) => RunInput::Note(Report::Returned),
                 () = over(&mut ends.times_out) => RunInput::Note(Report::TimedOut),
             };
@@ -284,19 +290,23 @@ impl Run {
                 RunInput::Event(None) => {
                     // The lock's task has failed: the hold's client may believe in it (S14).
                     self.hold.disconnected();
-                    return RunEnd::Over { run_id, released: false };
+                    break RunEnd::Over { run_id: run_id.clone(), released: false };
                 }
                 RunInput::Life(Life::Closed | Life::Open) => {
                     self.hold.closed_by_client();
-                    return RunEnd::Over { run_id, released: false };
+                    break RunEnd::Over { run_id: run_id.clone(), released: false };
                 }
                 RunInput::Life(Life::Disconnected) => {
                     self.hold.disconnected();
-                    return RunEnd::Over { run_id, released: false };
+                    break RunEnd::Over { run_id: run_id.clone(), released: false };
                 }
                 RunInput::Note(report) => {
                     (ends.returns_at, ends.times_out) = (None, None);
-                    self.scheduler.note_outcome(&grant, &run_id, report).await;
+                    note = Some(Box::pin(scheduler.note_outcome(&grant, &run_id, report)));
+                    continue;
+                }
+                RunInput::Noted => {
+                    note = None;
                     continue;
                 }
             };
@@ -305,12 +315,16 @@ impl Run {
                 Heard::Tell(told) => {
                     if !self.events.tell(told) {
                         self.hold.disconnected();
-                        return RunEnd::Over { run_id, released: false };
+                        break RunEnd::Over { run_id: run_id.clone(), released: false };
                     }
                 }
-                Heard::End(end) => return end,
+                Heard::End(end) => break end,
             }
+        };
+        if let Some(note) = note {
+            note.await;
         }
+        end
     }
 
     /// What an event of its hold means for the run.
@@ -369,10 +383,10 @@ async fn ended(life: &mut watch::Receiver<Life>) -> Life {
     }
 }
 
-/// Never ends without a timer.
-async fn over(timer: &mut Option<Pin<Box<Sleep>>>) {
-    match timer {
-        Some(timer) => timer.await,
+/// Never ends where there is nothing to wait for.
+async fn over<F: Future<Output = ()>>(awaited: &mut Option<Pin<Box<F>>>) {
+    match awaited {
+        Some(awaited) => awaited.await,
         None => std::future::pending().await,
     }
 }

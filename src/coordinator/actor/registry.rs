@@ -232,7 +232,8 @@ impl Registry {
 
     /// Counts a caller in, within the limits; this one is that of holds. One that goes on with a hold was let
     /// in once, so no limit of holds or waiters refuses it (S16). Its own does: tokens can be forged, and a
-    /// fleet of holds can come at once (S38).
+    /// fleet of holds can come at once (S38). A lock that rests has no hold, and its lease is renewed all the
+    /// same: there are as many as could be held and waited for.
     pub(in crate::coordinator) fn admit(
         &self,
         limit: usize,
@@ -241,7 +242,7 @@ impl Registry {
     ) -> Result<Wait, CallError> {
         if kind == WaitKind::Resume {
             waiting.check_resume(self.holds.len())?;
-        } else if self.holds.len() >= limit {
+        } else if self.holds.len() >= limit || self.tasks.len() >= waiting.most_locks() {
             return Err(CallError::TooManyHolds { limit });
         }
         waiting.begin(kind)

@@ -52,6 +52,8 @@ struct Content {
     lease_seconds: u64,
     acquired_at: u64,
     auto_renew: bool,
+    /// What was decided stands in its record (T6).
+    decides: bool,
     max_hold_ends: Option<End>,
     min_hold_ends: End,
     progress_timeout_ms: Option<u64>,
@@ -152,6 +154,7 @@ pub(in crate::coordinator) fn make(
         lease_seconds: grant.lease_duration.as_secs(),
         acquired_at: grant.acquired_at.0,
         auto_renew: terms.auto_renew,
+        decides: terms.decides,
         max_hold_ends: caller.max_hold_ends.map(|at| End::new(at, store_time, clock)),
         min_hold_ends: End::new(grant.min_hold_ends, store_time, clock),
         progress_timeout_ms: terms.progress_timeout.map(millis),
@@ -246,7 +249,7 @@ fn checked(
         rebalance: false,
         resumable: true,
         record,
-        decides: false,
+        decides: content.decides,
         seen: None,
     };
     let token = FencingToken::from_u64(content.token)?;

@@ -90,3 +90,23 @@ async fn the_earliest_end_of_a_validity_is_shown() {
     let renewed = sidecar.coordinator.gauges().earliest_valid_until.unwrap();
     assert!(renewed > until);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s38_locks_that_rest_are_no_more_than_could_be_held_and_waited_for() {
+    let observer = std::sync::Arc::new(crate::coordinator::NoObserver);
+    let sidecar = Account::new().sidecar_with(observer, 1, |settings| {
+        (settings.max_holds, settings.max_waiters, settings.max_resumes) = (2, 3, 1);
+    });
+    let rests = |at: usize| {
+        let rested = request(&format!("rests-{at}"));
+        crate::coordinator::HoldRequest { min_hold: 600 * SECOND, ..rested }
+    };
+    for at in 0..6 {
+        let grant = sidecar.acquire(rests(at)).await;
+        sidecar.release(&grant).await;
+    }
+    let refused = sidecar.ask(request("another")).await.unwrap_err();
+    assert!(matches!(refused, CallError::TooManyHolds { limit: 2 }), "{refused}");
+    pass(11 * MINUTE).await;
+    sidecar.acquire(request("another")).await;
+}

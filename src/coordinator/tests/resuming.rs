@@ -181,6 +181,7 @@ async fn s37_a_resume_token_needs_revision_1_for_what_that_knows() {
         "lease_seconds",
         "acquired_at",
         "auto_renew",
+        "decides",
         "max_hold_ends",
         "min_hold_ends",
         "progress_timeout_ms",

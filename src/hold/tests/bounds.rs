@@ -1,5 +1,6 @@
 //! The bounds that a caller sets: S11.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::rig::{
@@ -359,6 +360,38 @@ fn s11_a_rest_for_which_nobody_was_granted_the_lock_is_taken_back_though_nobody_
     assert!(!rig.is_leased() && rig.hold.is_idle());
     other.now = rig.now;
     other.grant(CAT, one_try());
+}
+
+#[test]
+fn s11_who_waits_elsewhere_sees_that_a_rest_was_taken_back() {
+    let (mut rig, mut other) = rests_ungranted(secs(10));
+    other.now = rig.now;
+    other.arrive(CAT, Terms { wait: secs(3_600), ..terms() });
+    other.pass_served(secs(1));
+    rig.pass_served(secs(10));
+    assert_eq!(rig.record().resting_until, None);
+    let sent = Cell::new(0);
+    other.run(secs(16), |other| {
+        while let Some(action) = other.sent.pop_front() {
+            sent.set(sent.get() + 1);
+            other.serve_one(&action);
+        }
+    });
+    other.granted(CAT);
+    assert!(sent.get() <= 5, "{} requests", sent.get());
+}
+
+#[test]
+fn s11_a_rest_that_was_surely_not_stored_keeps_no_lease() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, Terms { wait: Duration::ZERO, ..at_least(3_600) });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.fail(super::ending::throttled());
+    let release = rig.request();
+    assert!(matches!(release, Action::Store { what: Request::Release { .. }, .. }), "{release:?}");
+    rig.serve_one(&release);
+    assert!(rig.hold.is_idle() && rig.record().resting_until.is_none());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What is decided for a caller, and written beside its token (T6).
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::rig::{
@@ -193,6 +194,69 @@ fn s5_t8_a_write_that_comes_late_is_not_taken_for_that_of_the_next_caller() {
     rig.serve();
     assert_eq!(settled(&rig.told(), BOB), Some(true));
     assert!(rig.table().fields().contains_key("settled"), "{:?}", rig.table().fields());
+}
+
+/// Decided anew over the version that the first write was sent over, its caller would find a run of nobody.
+#[test]
+fn t6_a_start_that_comes_late_is_its_callers_own() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Run));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let first = rig.request();
+    rig.on(super::table::failed(&first, outage()).unwrap());
+    let read = rig.request();
+    rig.serve_one(&read);
+    rig.pass(secs(2));
+    let again = rig.request();
+    rig.do_in_store(&first);
+    rig.serve_one(&again);
+    rig.serve();
+    let grant = rig.granted(ANN);
+    assert_eq!(runs(&rig), Some((1, grant.token.value())));
+}
+
+#[test]
+fn s12_one_try_is_answered_and_few_requests_are_sent_though_no_write_can_be_settled() {
+    let mut rig = Rig::new();
+    let arrival = brings(Brings::Settle);
+    rig.arrive(ANN, Arrival { terms: Terms { decides: true, ..one_try() }, ..arrival });
+    let sent = Cell::new(0);
+    rig.run(secs(15), |rig| {
+        while let Some(action) = rig.sent.pop_front() {
+            sent.set(sent.get() + 1);
+            match &action {
+                Action::Store { what: Request::Write { .. }, .. } => {
+                    rig.on(super::table::failed(&action, outage()).unwrap());
+                }
+                _ => rig.serve_one(&action),
+            }
+        }
+    });
+    assert_eq!(store_failure(&rig.told(), ANN), Some(StoreFailureKind::Unavailable));
+    assert!(sent.get() < 70, "{} requests", sent.get());
+}
+
+#[test]
+fn t6_nothing_is_written_for_a_caller_that_has_gone_while_the_store_was_left_alone() {
+    for unknown in [false, true] {
+        let mut rig = Rig::new();
+        rig.arrive(ANN, brings(Brings::Run));
+        let acquire = rig.request();
+        rig.serve_one(&acquire);
+        let write = rig.request();
+        let failure = if unknown { outage() } else { super::ending::throttled() };
+        rig.on(super::table::failed(&write, failure).unwrap());
+        if unknown {
+            let read = rig.request();
+            rig.serve_one(&read);
+        }
+        rig.leave(ANN);
+        rig.arrive(BOB, terms());
+        rig.pass_served(secs(5));
+        rig.granted(BOB);
+        assert_eq!(runs(&rig), None, "unknown: {unknown}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::hold::{
     StoreFailureKind, Terms,
 };
 
-fn throttled() -> Failure {
+pub(super) fn throttled() -> Failure {
     Failure::NotDone(StoreFailure {
         kind: StoreFailureKind::Throttled,
         message: "busy".to_owned(),

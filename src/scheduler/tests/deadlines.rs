@@ -256,3 +256,19 @@ async fn t8_t20_what_a_sidecar_was_told_goes_before_what_it_would_write_itself_a
     let_go.notify_one();
     assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t8_t12_what_a_caller_says_while_its_sidecar_writes_that_time_is_over_goes_first() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, Spec { overlap: Overlap::Skip, ..timed() });
+    let granted = run(&mut stream).await;
+    pass(24 * SECOND).await;
+    // The policies that its own note is decided by come late.
+    let let_go = sidecar.faults().hold_before(Operation::ReadPlan);
+    pass(SECOND + SECOND / 4).await;
+    let told = complete(&sidecar, &granted, Report::Succeeded).await;
+    assert_eq!(told.completion, Completion::Recorded);
+    let_go.notify_one();
+    assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
+}
