@@ -221,6 +221,8 @@ fn s12_one_try_is_answered_and_few_requests_are_sent_though_no_write_can_be_sett
     let mut rig = Rig::new();
     let arrival = brings(Brings::Settle);
     rig.arrive(ANN, Arrival { terms: Terms { decides: true, ..one_try() }, ..arrival });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
     let sent = Cell::new(0);
     rig.run(secs(15), |rig| {
         while let Some(action) = rig.sent.pop_front() {
