@@ -1,4 +1,4 @@
-//! What machines ask: whether the process lives, whether it is ready (`obstacle`), and its metrics. When the
+//! What machines ask: whether the process lives, whether it is ready (`unready`), and its metrics. When the
 //! store counts as unusable is decided in `coordinator/store_io/readiness.rs`.
 
 use std::time::Duration;
@@ -42,16 +42,14 @@ async fn livez() -> impl IntoResponse {
 }
 
 async fn readyz(State(probed): State<Probed>) -> impl IntoResponse {
-    match obstacle(probed.scheduler.coordinator()) {
+    match unready(probed.scheduler.coordinator()) {
         None => (StatusCode::OK, plain("ready\n".to_owned())),
-        Some(obstacle) => {
-            (StatusCode::SERVICE_UNAVAILABLE, plain(format!("not ready: {obstacle}\n")))
-        }
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, plain(format!("not ready: {reason}\n"))),
     }
 }
 
 /// Why no lock can be taken now, in one line.
-pub(super) fn obstacle(coordinator: &Coordinator) -> Option<String> {
+pub(super) fn unready(coordinator: &Coordinator) -> Option<String> {
     if *coordinator.draining().borrow() {
         return Some("the sidecar is shutting down".to_owned());
     }

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::connection::{Connection, SIZES};
 use super::event_log::LoggedKind;
 use super::page::{About, Looked};
-use super::probes::{obstacle, plain};
+use super::probes::{plain, unready};
 use super::view::{self, EventView, PageLock};
 use crate::coordinator::{
     CallError, Coordinator, Filter, LockRecord, LockSelector, LocksEvent, LocksWatch, Under,
@@ -90,7 +90,7 @@ pub(super) fn busy() -> Response {
 
 pub(super) fn sidecar_now(looked: &Looked) -> SidecarView {
     let coordinator = &looked.coordinator;
-    let (gauges, obstacle) = (coordinator.gauges(), obstacle(coordinator));
+    let (gauges, obstacle) = (coordinator.gauges(), unready(coordinator));
     SidecarView {
         about: looked.about.clone(),
         ready: obstacle.is_none(),

@@ -305,8 +305,8 @@ impl Scheduler {
     /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(state) = self.schedules.state(&run_id.path) else { return };
-        // T8: what its caller has said goes before what was seen here, also while that is being written. Where
-        // its call comes meanwhile, that writes it.
+        // T8: what its caller has said goes before what was seen here, also while that is being written.
+        // Where its call comes meanwhile, that writes it.
         let told = state.told_of(run_id);
         let report = told.unwrap_or(report);
         let Ok(mut recording) = self.recording(&state, run_id, report).await else { return };
