@@ -95,7 +95,7 @@ rust-docs: rust-tests
 
 # So many tests at once of those that mostly wait. Those of the faults bring load of their own, and those of the clients even more.
 WAITING := 6
-FAULTS := 4
+FAULTS := 6
 
 .PHONY: client-go client-java client-python client-typescript
 client-go client-java client-python client-typescript:

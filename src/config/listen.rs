@@ -208,7 +208,8 @@ settings! {
         "limits.holds",
         "what fits into `limits.memory`, at most 20,000",
         memory::holds,
-        "The greatest number of locks held through this sidecar at once.",
+        "The greatest number of locks held through this sidecar at once. Locks that rest (`min_hold`) are limited with them: to as \
+         many as can be held, resumed and waited for.",
     ).within(1, 1_000_000);
     RESUMES: usize = Key::<usize>::found(
         "limits.resumes",

@@ -583,7 +583,7 @@ impl Hold {
     }
 
     /// S12: one try does not wait for long until others have had their turn.
-    fn try_once_soon(&mut self, now: Instant) {
+    pub(super) fn try_once_soon(&mut self, now: Instant) {
         if let State::Idle { idle, .. } = &mut self.state
             && idle.why == Wait::StandBack
         {

@@ -333,8 +333,11 @@ impl Hold {
             None => releasing.then.unwrap_or_else(|| Idle::ready(output.now)),
         };
         self.state = State::Idle { idle, retry: None };
-        // One that need not rest may have come meanwhile (S33).
+        // One that need not rest may have come meanwhile (S33), or one try (S12).
         self.wake_for_front(output.now);
+        if self.waiters.has_one_try() {
+            self.try_once_soon(output.now);
+        }
     }
 }
 

@@ -81,7 +81,7 @@ use planted::Bug;
 use run::Machines;
 
 /// Schedules of a run in the test command.
-const SCHEDULES: u64 = 20_000;
+const SCHEDULES: u64 = 14_000;
 /// Schedules whose traces the model's monitor judges.
 const TRACED: u64 = 600;
 /// Schedules whose callers have priorities, of each ten.

@@ -215,6 +215,23 @@ fn s12_s10_one_try_does_not_wait_for_long_while_this_sidecar_stands_back() {
 }
 
 #[test]
+fn s12_s10_one_try_that_comes_during_the_release_does_not_wait_for_long_either() {
+    let mut rig = Rig::new();
+    for caller in [ANN, BOB] {
+        rig.grant(caller, terms());
+        rig.pass_served(secs(90));
+        rig.release(caller);
+        if caller == BOB {
+            rig.arrive(CAT, one_try());
+        }
+        rig.serve();
+    }
+    rig.told();
+    rig.pass_served(millis(600));
+    rig.granted(CAT);
+}
+
+#[test]
 fn s10_who_stands_back_does_so_from_when_the_store_has_the_lock_back() {
     let mut rig = Rig::new();
     rig.grant(ANN, terms());
