@@ -136,6 +136,9 @@ pub(in crate::coordinator) fn make(
         return String::new();
     };
     let terms = &caller.terms;
+    // A hold that is not renewed lasts for one lease duration, wherever it goes on (S11).
+    let once = caller.granted.filter(|_| !terms.auto_renew).map(|at| at + grant.lease_duration);
+    let max_hold_ends = caller.max_hold_ends.into_iter().chain(once).min();
     let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
     let store_time = grant.store_time + since;
     let place = namespace.all_prefix();
@@ -155,7 +158,7 @@ pub(in crate::coordinator) fn make(
         acquired_at: grant.acquired_at.0,
         auto_renew: terms.auto_renew,
         decides: terms.decides,
-        max_hold_ends: caller.max_hold_ends.map(|at| End::new(at, store_time, clock)),
+        max_hold_ends: max_hold_ends.map(|at| End::new(at, store_time, clock)),
         min_hold_ends: End::new(grant.min_hold_ends, store_time, clock),
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),

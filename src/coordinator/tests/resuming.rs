@@ -221,6 +221,27 @@ async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     assert!(account.now() - began <= 2 * MINUTE + SECOND);
 }
 
+/// What its client was told cannot be compared with the clock there.
+#[tokio::test(start_paused = true)]
+async fn s11_s16_a_hold_that_is_not_renewed_lasts_no_longer_on_another_kernel() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let began = account.now();
+    let unary = crate::coordinator::HoldRequest { auto_renew: false, ..request("nightly") };
+    let (stream, grant) = sidecar.hold(&unary).await;
+    pass(LEASE - 5 * SECOND).await;
+    stream.disconnected();
+    let clock = Arc::new(crate::testing::SimClock::following_tokio());
+    clock.reboot("another");
+    let other = account.sidecar_on(&clock, 1);
+    let mut stream = other.coordinator.resume(&resume(&grant)).unwrap();
+    granted(&mut stream).await;
+    let event = next_but_renewals(&mut stream).await;
+    assert!(matches!(event, HoldEvent::Held(HeldEvent::Lost { .. })), "{event:?}");
+    // The store's dates are whole seconds.
+    assert!(account.now() - began <= LEASE + SECOND, "{:?}", account.now() - began);
+}
+
 /// a load balancer brings the client's question to the sidecar that its hold has left.
 #[tokio::test(start_paused = true)]
 async fn s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation() {
