@@ -342,7 +342,7 @@ impl Coordinator {
             return Err(CallError::shutting_down());
         }
         let wait = registry
-            .admit(shared.settings.max_holds, &shared.waiting, kind)
+            .admit(path, shared.settings.max_holds, &shared.waiting, kind)
             .inspect_err(|_| shared.observe_refusal(path, AcquireResult::OverLimit))?;
         if let Err(command) = registry.send(path, command(wait)) {
             actor::task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));

@@ -55,6 +55,17 @@ impl Hold {
     /// Begins or repeats the acquisition for the caller at the front, or for nobody, so that a rest is taken
     /// back.
     pub(super) fn try_acquire(&mut self, retry: Option<Retry>, output: &mut Output) {
+        self.attempt(retry, false, output);
+    }
+
+    /// The machine has waited for long enough. A lock that rests is read, because it need not be acquired to
+    /// find whether it still does.
+    pub(super) fn try_again(&mut self, idle: Idle, retry: Option<Retry>, output: &mut Output) {
+        let reads = idle.why.is_rest() && self.knows_of_a_rest(output.now);
+        self.attempt(retry, reads, output);
+    }
+
+    fn attempt(&mut self, retry: Option<Retry>, reads: bool, output: &mut Output) {
         let terms = self.waiters.front().map(|waiter| &waiter.terms);
         let pooled = terms.is_some_and(|terms| terms.is_pooled());
         let owed = || Some(self.memory.ungranted.as_ref()?.lease_duration);
@@ -87,11 +98,8 @@ impl Hold {
         // them.
         if retry.uncertain.is_none() || self.store_failure.is_none() {
             match self.share_turn(output.now) {
-                Turn::Acquire if retry.unread >= POLLS_UNREAD || self.looks_at_rest(output.now) => {
-                    return self.read_holder(retry, output);
-                }
-                Turn::Acquire => {}
-                Turn::Read => return self.read_holder(retry, output),
+                Turn::Acquire if retry.unread < POLLS_UNREAD && !reads => {}
+                Turn::Acquire | Turn::Read => return self.read_holder(retry, output),
                 Turn::Wait(delay) => {
                     return self.idle(retry, delay, Wait::Poll, output.now);
                 }

@@ -439,8 +439,8 @@ impl Hold {
         Idle { until: until.min(look), why }
     }
 
-    /// Whether the lock is looked at, and not acquired only to find that it rests for who waits here.
-    pub(super) fn looks_at_rest(&self, now: Instant) -> bool {
+    /// Whether the lock rests for the caller at the front, as far as is known.
+    pub(super) fn knows_of_a_rest(&self, now: Instant) -> bool {
         let front = self.waiters.front().filter(|front| !front.terms.is_pooled());
         let rest = self.rest_seen(now);
         rest.zip(front).is_some_and(|(rest, front)| rest.concerns(front.terms.priority()))

@@ -140,10 +140,14 @@ impl Hold {
             State::Held(held) => self.settle_answered(held, request, answer, output),
             State::Acquiring(attempt) => match *attempt {
                 Attempt::ReadHolder { retry, exchange } if exchange.is(request) => {
-                    // A lock that is not there yet is free.
+                    // A lock that is not there yet is free; and one that was there rests no more.
                     let free = match &answer {
                         Ok(stored) => stored.free,
-                        Err(failure) => *failure == Failure::Deleted && self.share().is_some(),
+                        Err(Failure::Deleted) => {
+                            let rested = self.memory.rest.take().is_some();
+                            rested || self.share().is_some()
+                        }
+                        Err(_) => false,
                     };
                     let time = answer.as_ref().ok().map(|stored| stored.time);
                     match answer.map(|stored| self.learn(stored, output.now)) {

@@ -301,7 +301,7 @@ impl Hold {
         match self.take_state(output.now) {
             State::Idle { idle, retry } => {
                 if self.is_wanted() && output.now >= idle.until {
-                    self.try_acquire(retry.map(|retry| *retry), output);
+                    self.try_again(idle, retry.map(|retry| *retry), output);
                 } else {
                     self.state = State::Idle { idle, retry };
                 }

@@ -282,8 +282,9 @@ impl Run {
                 event = self.hold.next() => RunInput::Event(event),
                 life = ended(&mut self.life) => RunInput::Life(life),
                 () = over(&mut note) => RunInput::Noted,
-                () = over(&mut ends.returns_at) => RunInput::Note(Report::Returned),
-                () = over(&mut ends.times_out) => RunInput::Note(Report::TimedOut),
+                // One note at a time.
+                () = over(&mut ends.returns_at), if note.is_none() => RunInput::Note(Report::Returned),
+                () = over(&mut ends.times_out), if note.is_none() => RunInput::Note(Report::TimedOut),
             };
             let event = match next {
                 RunInput::Event(Some(event)) => event,
@@ -302,6 +303,8 @@ impl Run {
                 }
                 RunInput::Note(report) => {
                     (ends.returns_at, ends.times_out) = (None, None);
+                    // It stays known where it cannot be written.
+                    self.state.has_seen(&run_id, report);
                     note = Some(Box::pin(scheduler.note_outcome(&grant, &run_id, report)));
                     continue;
                 }

@@ -236,16 +236,24 @@ impl Registry {
     /// same: there are as many as could be held and waited for.
     pub(in crate::coordinator) fn admit(
         &self,
+        path: &LockPath,
         limit: usize,
         waiting: &Arc<AllWaiting>,
         kind: WaitKind,
     ) -> Result<Wait, CallError> {
         if kind == WaitKind::Resume {
             waiting.check_resume(self.holds.len())?;
-        } else if self.holds.len() >= limit || self.tasks.len() >= waiting.most_locks() {
+        } else if self.holds.len() >= limit || self.has_too_many_locks(path, waiting, kind) {
             return Err(CallError::TooManyHolds { limit });
         }
         waiting.begin(kind)
+    }
+
+    /// Whether there is no room for another lock that somebody new would hold.
+    fn has_too_many_locks(&self, path: &LockPath, waiting: &AllWaiting, kind: WaitKind) -> bool {
+        kind == WaitKind::Caller
+            && self.tasks.len() >= waiting.most_locks()
+            && !self.tasks.contains_key(path)
     }
 
     pub(in crate::coordinator) const fn is_draining(&self) -> bool {

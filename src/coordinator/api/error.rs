@@ -38,7 +38,9 @@ pub enum CallError {
         own: String,
     },
     /// As many holds as configured.
-    #[error("this sidecar has {limit} holds, which is its limit (limits.holds)")]
+    #[error(
+        "this sidecar has as many holds, or locks that rest, as it may (limits.holds = {limit})"
+    )]
     TooManyHolds {
         /// The limit that is reached.
         limit: usize,

@@ -53,6 +53,7 @@ struct Content {
     acquired_at: u64,
     auto_renew: bool,
     /// What was decided stands in its record (T6).
+    #[serde(default)]
     decides: bool,
     max_hold_ends: Option<End>,
     min_hold_ends: End,
@@ -137,7 +138,7 @@ pub(in crate::coordinator) fn make(
     };
     let terms = &caller.terms;
     // A hold that is not renewed lasts for one lease duration, wherever it goes on (S11).
-    let once = caller.granted.filter(|_| !terms.auto_renew).map(|at| at + grant.lease_duration);
+    let once = (!terms.auto_renew).then_some(grant.valid_until);
     let max_hold_ends = caller.max_hold_ends.into_iter().chain(once).min();
     let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
     let store_time = grant.store_time + since;
@@ -252,7 +253,7 @@ fn checked(
         rebalance: false,
         resumable: true,
         record,
-        decides: content.decides,
+        decides: content.decides || content.occurrence.is_some(),
         seen: None,
     };
     let token = FencingToken::from_u64(content.token)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request, settle, waiting};
-use crate::coordinator::CallError;
+use crate::coordinator::{CallError, Outcome};
 
 fn holds_and_waiters(sidecar: &Sidecar) -> (usize, usize) {
     let gauges = sidecar.coordinator.gauges();
@@ -107,6 +107,8 @@ async fn s38_locks_that_rest_are_no_more_than_could_be_held_and_waited_for() {
     }
     let refused = sidecar.ask(request("another")).await.unwrap_err();
     assert!(matches!(refused, CallError::TooManyHolds { limit: 2 }), "{refused}");
+    let busy = sidecar.ask(request("rests-0")).await;
+    assert!(matches!(busy, Ok(Outcome::Busy(_))), "it is there already: {busy:?}");
     pass(11 * MINUTE).await;
     sidecar.acquire(request("another")).await;
 }

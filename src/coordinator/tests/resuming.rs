@@ -228,8 +228,12 @@ async fn s11_s16_a_hold_that_is_not_renewed_lasts_no_longer_on_another_kernel() 
     let sidecar = account.sidecar();
     let began = account.now();
     let unary = crate::coordinator::HoldRequest { auto_renew: false, ..request("nightly") };
-    let (stream, grant) = sidecar.hold(&unary).await;
-    pass(LEASE - 5 * SECOND).await;
+    let (stream, first) = sidecar.hold(&unary).await;
+    pass(5 * SECOND).await;
+    stream.disconnected();
+    let mut stream = sidecar.coordinator.resume(&resume(&first)).unwrap();
+    let grant = granted(&mut stream).await;
+    pass(LEASE - 10 * SECOND).await;
     stream.disconnected();
     let clock = Arc::new(crate::testing::SimClock::following_tokio());
     clock.reboot("another");

@@ -382,6 +382,20 @@ fn s11_who_waits_elsewhere_sees_that_a_rest_was_taken_back() {
 }
 
 #[test]
+fn s11_a_rest_ends_with_the_lock_that_was_deleted() {
+    let (rig, mut other) = rests_ungranted(secs(10));
+    other.now = rig.now;
+    other.arrive(CAT, Terms { wait: secs(3_600), ..terms() });
+    other.pass_served(secs(1));
+    other.pass(secs(15));
+    let look = other.request();
+    assert!(matches!(look, Action::Store { what: Request::Read, .. }), "{look:?}");
+    other.on(super::table::failed(&look, Failure::Deleted).unwrap());
+    let next = other.request();
+    assert!(matches!(next, Action::Store { what: Request::Acquire { .. }, .. }), "{next:?}");
+}
+
+#[test]
 fn s11_a_rest_that_was_surely_not_stored_keeps_no_lease() {
     let mut rig = Rig::new();
     rig.arrive(ANN, Terms { wait: Duration::ZERO, ..at_least(3_600) });

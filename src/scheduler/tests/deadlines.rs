@@ -272,3 +272,19 @@ async fn t8_t12_what_a_caller_says_while_its_sidecar_writes_that_time_is_over_go
     let_go.notify_one();
     assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t12_a_run_whose_stream_ends_while_its_time_is_noted_has_timed_out() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, Spec { overlap: Overlap::Skip, ..timed() });
+    run(&mut stream).await;
+    pass(24 * SECOND).await;
+    let let_go = sidecar.faults().hold_before(Operation::ReadPlan);
+    pass(SECOND + SECOND / 4).await;
+    drop(stream);
+    settle().await;
+    let_go.notify_one();
+    pass(MINUTE).await;
+    assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::TimedOut, 1)]);
+}
