@@ -1,7 +1,6 @@
 // What a checkpoint is in TypeScript, and which saves are sent. The rest is in vectors and in tests/clients.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
@@ -17,15 +16,14 @@ import {
   RefusedError,
   ReleaseOutcome,
 } from "../src/index.js";
-import { Bench, GONE, OURS, PATIENCE_MS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
+import { settled, staged } from "./stage.js";
+import { refusal } from "./tools.js";
 
-const SHORT = { timeout: PATIENCE_MS };
+const GONE = refusal(status.UNAVAILABLE, "gone");
 
-test("s24 s25 a checkpoint is bytes, a text or JSON: the last holder's, then this one's", SHORT, async () => {
-  await using bench = await Bench.create();
+staged("s24 s25 a checkpoint is bytes, a text or JSON: the last holder's, then this one's", async (it) => {
   const [value, savedAt] = [Buffer.from('{"next":7}'), new Date(1_700_000_000_000)];
-  const checkpoint = { value, version: 12, fencingToken: 9, savedAt };
-  const { hold } = await bench.held(grant(validity(OURS, 1_058, 58), { checkpoint }));
+  const hold = await it.held({ checkpoint: { value, version: 12, fencingToken: 9, savedAt } });
   assert.deepEqual(hold.checkpoint, new Checkpoint(value, 12, 9, savedAt));
   assert.deepEqual([hold.checkpoint.json(), hold.checkpoint.text()], [{ next: 7 }, '{"next":7}']);
   assert.throws(() => new Checkpoint(Uint8Array.of(0xff), 1, 1, undefined).text(), TypeError);
@@ -35,13 +33,12 @@ test("s24 s25 a checkpoint is bytes, a text or JSON: the last holder's, then thi
   await assert.rejects(hold.saveJson(undefined), TypeError);
   await hold.release({ checkpoint: "c" }).catch(() => undefined);
   await assert.rejects(hold.save("d"), { reason: Reason.HOLD_RELEASED });
-  const saves = ["saveCheckpoint lease-1 1 b", 'saveCheckpoint lease-1 1 {"next":8}'];
-  assert.deepEqual(bench.sidecar.asked, [...saves, "releaseLease lease-1 1 c"]);
+  const saves = ["save_checkpoint 1 b by 1", 'save_checkpoint 1 {"next":8} by 1'];
+  assert.deepEqual(it.sidecar.asked, [...saves, "release 1 c by 1"]);
 });
 
-test("s19 a checkpoint that is too long is refused before it is sent, and the hold goes on", SHORT, async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
+staged("s19 a checkpoint that is too long is refused before it is sent, and the hold goes on", async (it) => {
+  const hold = await it.held();
   const tooLong = "a".repeat(CHECKPOINT_BYTES_MAX + 1);
   const isTooLong = (field: string) => (error: unknown) =>
     error instanceof RefusedError &&
@@ -51,34 +48,31 @@ test("s19 a checkpoint that is too long is refused before it is sent, and the ho
   await assert.rejects(hold.save(tooLong), isTooLong("value"));
   await assert.rejects(hold.release({ checkpoint: tooLong }), isTooLong("checkpoint"));
   assert.ok(hold.isValid());
-  assert.deepEqual(bench.sidecar.asked, []);
-  assert.equal(await hold.save("a".repeat(CHECKPOINT_BYTES_MAX)), 1);
+  assert.deepEqual(it.sidecar.asked, []);
 });
 
-test("s26 one save is under way, and of those that wait only the newest is sent", SHORT, async () => {
-  await using bench = await Bench.create();
-  const { hold } = await bench.held();
+staged("s26 one save is under way, and of those that wait only the newest is sent", async (it) => {
+  const hold = await it.held();
   assert.deepEqual(await Promise.all([hold.save("a"), hold.save("b"), hold.save("c")]), [1, 2, 2]);
-  assert.deepEqual(bench.sidecar.asked, ["saveCheckpoint lease-1 1 a", "saveCheckpoint lease-1 1 c"]);
+  assert.deepEqual(it.sidecar.asked, ["save_checkpoint 1 a by 1", "save_checkpoint 1 c by 1"]);
   assert.equal(hold.checkpoint?.text(), "c");
 });
 
-test("s16 s27 a save whose answer was lost is repeated within the validity, or is unknown", SHORT, async () => {
-  await using bench = await Bench.create();
-  const { sidecar, clock } = bench;
-  const { hold } = await bench.held();
-  sidecar.answers["saveCheckpoint"] = [GONE, { version: 7 }];
-  assert.equal(await hold.save("a"), 7);
-  assert.deepEqual(sidecar.asked, ["saveCheckpoint lease-1 1 a", "saveCheckpoint lease-1 1 a"]);
-  sidecar.answers["saveCheckpoint"] = [refusal(status.UNAVAILABLE, "who knows", { reason: "CHECKPOINT_UNKNOWN" })];
+staged("s16 s27 a save whose answer was lost is repeated within the validity, or is unknown", async (it) => {
+  const { answers, asked } = it.sidecar;
+  const hold = await it.held();
+  answers["save_checkpoint"] = [GONE, { version: 7 }];
+  const saving = hold.save("a");
+  await it.reach(50);
+  assert.equal(await saving, 7);
+  assert.deepEqual(asked, Array(2).fill("save_checkpoint 1 a by 1"));
+  answers["save_checkpoint"] = [refusal(status.UNAVAILABLE, "who knows", { reason: "CHECKPOINT_UNKNOWN" })];
   await assert.rejects(hold.save("b"), CheckpointUnknownError);
-  sidecar.answers["saveCheckpoint"] = [GONE];
-  const saving = hold.save("c");
-  await eventually("it is sent", () => sidecar.asked.length === 4);
-  clock.advance(58);
-  await assert.rejects(saving, CheckpointUnknownError);
+  answers["save_checkpoint"] = [GONE];
+  await Promise.all([assert.rejects(hold.save("c"), CheckpointUnknownError), it.reach(60_000)]);
+  const before = asked.length;
   await assert.rejects(hold.save("d"), LostError);
-  assert.ok(!sidecar.asked.some((asked) => asked.endsWith("d")), "who has lost asks nobody");
+  assert.equal(asked.length, before, "who has lost asks nobody");
 });
 
 const { RELEASED, ALREADY_RELEASED, ALREADY_LOST } = ReleaseOutcome;
@@ -106,13 +100,14 @@ async function told(releasing: Promise<ReleaseResult>): Promise<string> {
   return outcome instanceof Error ? outcome.name : (outcome as ReleaseResult).checkpointOutcome;
 }
 
-test("s26 s37 t8 a release with a checkpoint or an outcome tells what became of it", SHORT, async () => {
-  await using bench = await Bench.create();
+staged("s26 s37 t8 a release with a checkpoint or an outcome tells what became of it", async (it) => {
+  const { answers, asked } = it.sidecar;
   for (const [ending, result, end] of RELEASES) {
-    bench.sidecar.answers["releaseLease"] = [{ result }];
-    assert.equal(await told((await bench.held()).hold.release(ending)), end, JSON.stringify([ending, result]));
+    answers["release"] = [{ result }];
+    assert.equal(await told((await it.held()).release(ending)), end, JSON.stringify([ending, result]));
+    it.sidecar.on().end();
+    await settled();
   }
-  assert.equal(await told(bench.client.release("l", { outcome: "failed", checkpoint: "a" })), "UNSUPPORTED");
-  const last = ["releaseLease lease-1 1 FAILED_FINAL", "releaseLease l 0 a FAILED"];
-  assert.deepEqual(bench.sidecar.asked.slice(-2), last);
+  assert.equal(await told(it.client.release("l", { outcome: "failed", checkpoint: "a" })), "UNSUPPORTED");
+  assert.deepEqual(asked.slice(-2), ["release 1 FAILED_FINAL by 1", "release 0 a FAILED by 2"]);
 });

@@ -12,7 +12,9 @@ import { KnownValidity } from "../src/hold/known-validity.js";
 import { HoldState } from "../src/hold/state.js";
 import { LossReason, PlatformError } from "../src/index.js";
 import type { Validity } from "../src/proto.js";
-import { ELSEWHERE, OURS, eventually, validity } from "./fake-sidecar.js";
+import { duration } from "../src/duration.js";
+import { ELSEWHERE, OURS } from "./messages.js";
+import { eventually } from "./tools.js";
 
 test("s21 a clock that a time namespace shifts is not the kernel's", async () => {
   const [zero, one, other] = [
@@ -62,6 +64,11 @@ test("each platform has its clock, or says why not", () => {
   assert.throws(() => clockOf("win32"), PlatformError);
 });
 
+/** A validity in milliseconds since boot, which lasts for 58 s from when it was made. */
+function validity(bootId: string, until: number): Validity {
+  return { validUntil: { bootId, sinceBoot: duration("until", until) }, validFor: duration("for", 58_000) };
+}
+
 function known(told: Validity, sent: BootReading, now: BootReading, bootId = OURS): KnownValidity {
   const after = new KnownValidity();
   after.takeIn(told, sent, now, bootId);
@@ -73,13 +80,13 @@ test("s21 a coarse clock is read to the safe side, and an unknown one is not our
     { earliest: 99_000, latest: 99_010 },
     { earliest: 140_000, latest: 140_000 },
   ];
-  assert.equal(known(validity(ELSEWHERE, 9_158, 58), sent, now).until, 157_000);
+  assert.equal(known(validity(ELSEWHERE, 9_158_000), sent, now).until, 157_000);
   // Made between the two ends of a reading: no other clock's.
-  assert.equal(known(validity(OURS, 157.005, 58), sent, sent).until, 157_005);
-  assert.notEqual(known(validity("", 157.005, 58), sent, sent, "").nextQuestion, undefined);
+  assert.equal(known(validity(OURS, 157_005), sent, sent).until, 157_005);
+  assert.notEqual(known(validity("", 157_005), sent, sent, "").nextQuestion, undefined);
   const nonsense = { validUntil: undefined, validFor: { seconds: -5, nanos: 0 } };
   assert.equal(known(nonsense, sent, now).until, 99_000);
   const late = { bootId: OURS, read: () => ({ earliest: 1_057_995, latest: 1_058_005 }) };
-  const state = new HoldState(late, validity(OURS, 1_058, 58), { earliest: 999_990, latest: 1_000_000 });
+  const state = new HoldState(late, validity(OURS, 1_058_000), { earliest: 999_990, latest: 1_000_000 });
   assert.deepEqual([state.remainingMs(), state.loss?.reason], [0, LossReason.EXPIRED]);
 });

@@ -13,7 +13,6 @@ import { occurrenceOver } from "../src/hold/occurrence.js";
 import type { ConnectOptions } from "../src/index.js";
 import {
   BusyError,
-  Client,
   Code,
   EndpointError,
   LossReason,
@@ -21,7 +20,6 @@ import {
   PriorityStatus,
   ProtocolError,
   RunOutcome,
-  UnreachableError,
 } from "../src/index.js";
 import { AlreadyDone, Busy, EndedRun, LeaseSpec, LockRecord, Skipped } from "../src/proto.js";
 import type { Refused } from "./tools.js";
@@ -132,16 +130,4 @@ test("s14 pings test connections to other machines only, unless asked for", () =
     assert.equal(keepAliveOf({ endpoint, keepAliveMs: false }), undefined, endpoint);
   }
   assert.equal(keepAliveOf({ endpoint: "http://127.0.0.1:1", keepAliveMs: 10_000 }), 10_000);
-});
-
-test("nobody there is said with what to do", async () => {
-  for (const endpoint of ["http://127.0.0.1:1", "http://[::1]:1", "unix:///nowhere/leasehold.sock"]) {
-    await using client = await Client.connect({ endpoint });
-    const [hold, acquire] = [() => client.hold({ function: "f" }), () => client.acquire({ function: "f" })];
-    for (const call of [hold, acquire, () => client.getLock({ function: "f" })]) {
-      const error: unknown = await call().catch((reason: unknown) => reason);
-      assert.ok(error instanceof UnreachableError && error.endpoint === endpoint);
-      assert.ok(error.message.includes(endpoint) && error.message.includes("leasehold serve"), error.message);
-    }
-  }
 });

@@ -1,6 +1,7 @@
 // Leads term after term, and runs a function on each occurrence: loops over what is held, with pauses that take no time.
 
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
@@ -15,8 +16,8 @@ import type { RunWork } from "../src/runs/every.js";
 import { every } from "../src/runs/every.js";
 import type { Runs } from "../src/runs/runs.js";
 import { refused } from "../src/errors/refusal.js";
-import type { HoldCall } from "./fake-sidecar.js";
-import { Bench, GRANTED, LOST, PATIENCE_MS, eventually, refusal } from "./fake-sidecar.js";
+import { settled, staged } from "./stage.js";
+import { refusal } from "./tools.js";
 
 const BOOM = new Error("boom");
 const RPC = { isClosed: false, limits: { releaseMs: 50 } } as unknown as Rpc;
@@ -93,29 +94,34 @@ test("who leads leads again after a term, and tells what a release throws where 
   }
 });
 
-test("work runs in each term until one ends it", { timeout: PATIENCE_MS }, async () => {
-  await using bench = await Bench.create();
-  const { client, sidecar } = bench;
-  const calls: HoldCall[] = [];
-  void (async (): Promise<void> => {
-    while (calls.length < 4) {
-      calls.push(await sidecar.hold());
-      calls.at(-1)?.tell(GRANTED);
-    }
-  })();
+staged("work runs in each term until one ends it", async (it) => {
+  const { client, sidecar } = it;
   const work = async (signal: AbortSignal): Promise<string> => {
-    if (calls.length === 3) return "done";
-    if (calls.length === 4) throw BOOM;
-    calls.at(-1)?.tell(LOST);
-    await eventually("it is lost", () => signal.aborted);
-    if (calls.length === 1) signal.throwIfAborted();
+    const term = sidecar.streams.length;
+    if (term === 3) return "done";
+    if (term === 4) throw BOOM;
+    sidecar.tell(undefined, { lost: {} });
+    await settled();
+    if (term === 1) signal.throwIfAborted();
     return "ended by its signal";
   };
-  assert.equal(await client.withTerms({ function: "f" }, work), "done");
-  await assert.rejects(client.withTerms({ function: "f" }, work), BOOM);
-  const stop = AbortSignal.timeout(50);
-  await assert.rejects(client.withTerms({ function: "f" }, work, { signal: stop }), { name: "TimeoutError" });
-  assert.deepEqual(sidecar.asked, Array(4).fill("releaseLease lease-1 1"));
+  /** Grants the term that is asked for, once the longest pause between terms is over. */
+  const grant = async (): Promise<void> => {
+    await it.reach(it.now + 1_000);
+    sidecar.tell(undefined, { granted: { until: it.now + 58_000, for: 58_000 } });
+    await settled();
+  };
+  const leading = client.withTerms({ function: "f" }, work);
+  for (let term = 1; term <= 3; term += 1) await grant();
+  assert.equal(await leading, "done");
+  const failing = assert.rejects(client.withTerms({ function: "f" }, work), BOOM);
+  await grant();
+  await failing;
+  const stop = new AbortController();
+  const stopped = assert.rejects(client.withTerms({ function: "f" }, work, { signal: stop.signal }), BOOM);
+  stop.abort(BOOM);
+  await stopped;
+  assert.deepEqual(sidecar.asked, Array(4).fill("release 1 by 1"));
 });
 
 type Work = (signal: AbortSignal, stop: AbortController) => Completion | undefined;
@@ -135,7 +141,7 @@ const inVain = (): Promise<void> => Promise.reject(AWAY);
 /** Nobody answers: it is given up a while after the stop. */
 const unanswered = async (giveUp: AbortSignal, stop: AbortController): Promise<void> => {
   stop.abort();
-  await eventually("it is given up", () => giveUp.aborted);
+  if (!giveUp.aborted) await once(giveUp, "abort");
   throw giveUp.reason;
 };
 const isOver = (reason: LossReason): object => ({ loss: { reason, detail: "" }, signal: AbortSignal.abort(BOOM) });

@@ -1,144 +1,130 @@
 // A run as a program in TypeScript has it: loops, getters, functions. What it does is in the vectors.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
 import type { Run, Subscription } from "../src/index.js";
 import { CompletionResult, LossReason, LostError, Reason, RefusedError, RunKind } from "../src/index.js";
-import { Lost, Recorded, Run as WireRun, Standby } from "../src/proto.js";
-import type { Runs, ScheduleEvent as Told, SubscribeCall } from "./fake-sidecar.js";
-import { Bench, GONE, LOST, OURS, PATIENCE_MS, eventually, grant, next, refusal, validity } from "./fake-sidecar.js";
+import type { SubscribeScheduleRequest } from "../src/proto.js";
+import type { Said } from "./messages.js";
+import { errorOf } from "./messages.js";
+import type { Runs, Stage } from "./stage.js";
+import { next, settled, staged } from "./stage.js";
 
 const NIGHTLY: Subscription = { function: "nightly", cron: "30 2 * * *", timeZone: "Europe/Copenhagen" };
-const SHORT = { timeout: PATIENCE_MS };
-const STANDBY: Told = { $case: "standby", value: Standby.create({ understood: {} }) };
-const RECORDED: Told = { $case: "recorded", value: Recorded.create({ runId: "run-1" }) };
-const RETURNED = "completeRun lease-1 1 run-1 RETURNED";
+const STANDBY = { standby: { understood: true } };
+const RETURNED = "complete_run 1 RETURNED by 1";
 
-/** A run of the occurrence at 1.8 s, valid until then on our boot clock. */
-function granted(more: Partial<WireRun> = {}, until = 1_058): Told {
-  const about = { runId: "run-1", kind: RunKind.SCHEDULED, scheduledAt: new Date(1_800), attempt: 2, maxAttempts: 3 };
-  const late = { lateness: { seconds: 4, nanos: 0 }, missedCount: 7 };
-  return {
-    $case: "run",
-    value: WireRun.create({ grant: grant(validity(OURS, until, 58)).value, ...about, ...late, ...more }),
-  };
-}
+/** What tells a run that is valid for 58 s. */
+const granted = ({ now }: Stage, said: Said = {}): Record<string, Said> => ({
+  run: { until: now + 58_000, for: 58_000, kind: RunKind.SCHEDULED, attempt: 2, ...said },
+});
 
-function lost(reason: LossReason): Told {
-  return { $case: "lost", value: Lost.create({ reason }) };
-}
-
-/** A run that has just come, on this stream. */
-async function running(bench: Bench, come = granted()): Promise<{ runs: Runs; run: Run; call: SubscribeCall }> {
-  const runs = bench.client.runs(NIGHTLY);
+/** A run that has just come. */
+async function running(it: Stage, said: Said = {}): Promise<{ runs: Runs; run: Run }> {
+  const runs = it.client.runs(NIGHTLY);
   const asking = next(runs);
-  const call = await bench.sidecar.subscription();
-  call.tell(STANDBY, come);
-  return { runs, run: await asking, call };
+  it.sidecar.tell(undefined, { ...STANDBY, ...granted(it, said) });
+  return { runs, run: await asking };
 }
 
-test("t2 t8 t20 a run tells what it is of, and that it should end; and how it has ended", SHORT, async () => {
-  await using bench = await Bench.create();
-  const { run, call } = await running(bench);
-  assert.equal(call.request.key?.function, "nightly");
-  assert.deepEqual([run.scheduledAt, run.kind, run.requestId], [new Date(1_800), RunKind.SCHEDULED, undefined]);
+staged("t2 t8 t20 a run tells what it is of, and that it should end; and how it has ended", async (it) => {
+  const { answers, calls } = it.sidecar;
+  const said = { maxAttempts: 3, lateness: { seconds: 4, nanos: 0 }, missedCount: 7 };
+  const { run } = await running(it, said);
+  assert.equal((it.sidecar.on().heard.request as SubscribeScheduleRequest).key?.function, "nightly");
+  assert.deepEqual([run.scheduledAt, run.kind, run.requestId], [new Date(1_800_000), RunKind.SCHEDULED, undefined]);
   assert.deepEqual([run.attempt, run.maxAttempts, run.missedCount, run.latenessMs], [2, 3, 7, 4_000]);
-  const earlier: Told = { $case: "recorded", value: Recorded.create({ runId: "run-0" }) };
-  call.tell(earlier, { $case: "draining", value: { timeLeft: undefined } });
-  await eventually("it is told", () => run.endingSignal.aborted);
+  it.sidecar.tell(undefined, { recorded: { runId: "run-0" }, draining: {} });
+  await settled();
+  assert.ok(run.endingSignal.aborted);
   await assert.rejects(run.complete({ outcome: "succeeded", checkpoint: "x".repeat(2_049) }), RefusedError);
   assert.ok(run.isValid() && !run.signal.aborted, "neither ends anything");
   const nextAt = new Date(3_600);
-  bench.sidecar.answers["completeRun"] = [{ result: CompletionResult.RECORDED, nextAt }];
+  answers["complete_run"] = [{ result: CompletionResult.RECORDED, nextAt }];
   const completed = run.complete({ outcome: "failed", checkpoint: "page 7", detail: `x${"\u00e9".repeat(300)}` });
   assert.deepEqual(await run.complete({ outcome: "succeeded" }), await completed);
   assert.ok(!run.isValid() && !run.signal.aborted, "S13");
   assert.deepEqual((await completed).nextAt, nextAt);
-  assert.deepEqual(bench.sidecar.asked, [`completeRun lease-1 1 run-1 page 7 FAILED x${"\u00e9".repeat(255)}`]);
+  assert.deepEqual(it.sidecar.asked, [`complete_run 1 page 7 FAILED x${"\u00e9".repeat(255)} by 1`]);
+  assert.deepEqual(calls[0]?.request, { ...calls[0]?.request, runId: "run-1", leaseId: "lease-1" });
 });
 
-test("t11 a run that its body does not complete is returned, also where the loop is left", SHORT, async () => {
-  await using bench = await Bench.create();
-  const serving = (async (): Promise<void> => {
-    const call = await bench.sidecar.subscription();
-    call.tell(STANDBY, granted());
-    await eventually("it is returned", () => bench.sidecar.asked.length === 1);
-    call.tell(RECORDED, granted());
-    await call.ended();
-  })();
+staged("t11 a run that its body does not complete is returned, also where the loop is left", async (it) => {
+  const { asked } = it.sidecar;
   let bodies = 0;
-  for await (const run of bench.client.runs(NIGHTLY)) {
-    assert.ok(run.isValid());
-    bodies += 1;
-    if (bodies === 2) break;
-  }
-  await serving;
-  assert.deepEqual(bench.sidecar.asked, [RETURNED, RETURNED]);
+  const loop = async (): Promise<void> => {
+    for await (const run of it.client.runs(NIGHTLY)) {
+      assert.ok(run.isValid());
+      bodies += 1;
+      if (bodies === 2) break;
+    }
+  };
+  const looping = loop();
+  it.sidecar.tell(undefined, { ...STANDBY, ...granted(it) });
+  await settled();
+  assert.deepEqual(asked, [RETURNED]);
+  it.sidecar.tell(undefined, { recorded: {}, ...granted(it) });
+  await looping;
+  assert.deepEqual([asked, it.sidecar.open], [[RETURNED, RETURNED], []]);
 });
 
-test("t11 a run whose completion cannot be sent is returned, and that ends all", SHORT, async () => {
-  await using bench = await Bench.create();
+staged("t11 a run whose completion cannot be sent is returned, and that ends all", async (it) => {
   const checkpoint = "x".repeat(2_049);
-  const running = bench.client.every(NIGHTLY, () => Promise.resolve({ outcome: "succeeded", checkpoint }));
-  const call = await bench.sidecar.subscription();
-  call.tell(STANDBY, granted());
+  const running = it.client.every(NIGHTLY, () => Promise.resolve({ outcome: "succeeded", checkpoint }));
+  it.sidecar.tell(undefined, { ...STANDBY, ...granted(it) });
   await assert.rejects(running, { reason: Reason.INVALID_FIELD });
-  assert.deepEqual(bench.sidecar.asked, [RETURNED]);
-  await call.ended();
+  await settled();
+  assert.deepEqual([it.sidecar.asked, it.sidecar.open], [[RETURNED], []]);
 });
 
-test("t12 t24 the stream goes on where a loss is told late, or its run is returned after it", SHORT, async () => {
-  await using bench = await Bench.create();
-  const told = validity(OURS, 1_058, 58);
-  const { runs, run, call } = await running(
-    bench,
-    granted({ deadline: { at: told.validUntil, after: told.validFor } }),
-  );
+staged("t12 t24 the stream goes on where a loss is told late, or its run is returned after it", async (it) => {
+  const { runs, run } = await running(it, { deadline: { at: 58_000, after: 58_000 } });
   assert.equal(run.deadlineRemainingMs(), 58_000);
-  bench.clock.advance(58);
+  it.sleep(58_000);
   assert.equal(run.loss?.reason, LossReason.MAX_HOLD_REACHED);
   await run.failed();
-  call.tell(lost(LossReason.MAX_HOLD_REACHED), granted({}, 1_116));
+  it.sidecar.tell(undefined, { lost: { reason: "MAX_HOLD_REACHED" }, ...granted(it) });
   const second = await next(runs);
-  call.tell(lost(LossReason.TAKEN));
-  await eventually("it is lost", () => second.signal.aborted);
+  it.sidecar.tell(undefined, { lost: { reason: "TAKEN" } });
+  await settled();
+  assert.ok(second.signal.aborted);
   const asking = next(runs);
-  await eventually("it is returned", () => bench.sidecar.asked.at(-1) === RETURNED);
-  call.tell(STANDBY, granted({}, 1_116));
-  assert.ok((await asking).isValid() && call.isOpen);
+  await settled();
+  assert.equal(it.sidecar.asked.at(-1), RETURNED);
+  it.sidecar.tell(undefined, { ...STANDBY, ...granted(it) });
+  assert.ok((await asking).isValid());
+  assert.deepEqual(it.sidecar.open, [1]);
 });
 
-test("s37 a sidecar that is older than schedules is found out", SHORT, async () => {
-  await using bench = await Bench.create();
-  const asking = next(bench.client.runs(NIGHTLY));
-  (await bench.sidecar.subscription()).fail(refusal(status.UNIMPLEMENTED, "unknown service"));
+staged("s37 a sidecar that is older than schedules is found out", async (it) => {
+  const asking = next(it.client.runs(NIGHTLY));
+  it.sidecar.break(undefined, { code: "UNIMPLEMENTED" });
   await assert.rejects(asking, { code: status.UNIMPLEMENTED, reason: Reason.UNSUPPORTED, message: /older/ });
 });
 
-test("s37 a run is completed at its sidecar, though its stream ended there before it was read", SHORT, async () => {
-  await using bench = await Bench.create();
-  const { runs, run, call } = await running(bench);
-  const { hold, call: other } = await bench.held();
-  const there = bench.sidecar;
-  await bench.refuseHold();
+staged("s37 a run is completed at its sidecar, though its stream ended there before it was read", async (it) => {
+  const { answers, asked, connections } = it.sidecar;
+  const { runs, run } = await running(it);
+  const hold = await it.held();
+  await it.leave();
   await run.succeeded();
-  call.tell(RECORDED, granted());
-  call.end();
-  other.tell(LOST);
-  await other.ended();
+  it.sidecar.tell(1, { recorded: {}, ...granted(it) });
+  it.sidecar.on(1).end();
+  it.sidecar.tell(2, { lost: {} });
+  await settled();
   // The answer comes after all that, and nothing else keeps the connection then.
   await assert.rejects(hold.release(), LostError);
   const second = await next(runs);
-  const { reconnected, runId, resume } = (await bench.sidecar.subscription()).request;
+  await settled();
+  const { reconnected, runId, resume } = it.sidecar.on().heard.request as SubscribeScheduleRequest;
   assert.deepEqual([reconnected, runId, resume?.resumeToken], [true, "run-1", "resume-1"]);
-  bench.clock.advance(58);
+  it.sleep(58_000);
   assert.ok(!second.isValid());
-  there.answers["completeRun"] = [GONE, {}];
-  await second.returned();
-  const asked = ["completeRun lease-1 1 run-1 SUCCEEDED", "releaseLease lease-1 1", RETURNED, RETURNED];
-  assert.deepEqual([there.asked, bench.sidecar.asked], [asked, []]);
-  await eventually("nothing keeps the connection that was left", () => there.connections === 0);
+  answers["complete_run"] = [errorOf({ code: "UNAVAILABLE" }), { result: CompletionResult.RECORDED }];
+  await Promise.all([second.returned(), it.reach(it.now + 50)]);
+  assert.deepEqual(asked, ["complete_run 1 SUCCEEDED by 1", "release 1 by 1", RETURNED, RETURNED]);
+  await it.reach(it.now + 5_000);
+  assert.ok(!connections.has(1), "nothing keeps the connection that was left");
 });

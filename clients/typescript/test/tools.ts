@@ -1,4 +1,4 @@
-// For tests: errors as a sidecar gives them, and waiting for what must come.
+// For tests: messages and errors as a sidecar gives them, and waiting for what must come.
 
 import assert from "node:assert/strict";
 
@@ -47,12 +47,17 @@ export function refusal(
   return { code, details, metadata };
 }
 
-/** A message of a type of the API, with what of this it may have. */
+interface MessageType {
+  fromPartial(said: object): object;
+  encode(message: object): { finish(): Uint8Array };
+  decode(bytes: Uint8Array): object;
+}
+
+/** A message of a type of the API, with what of this it may have, as it comes out of the wire. */
 export function message(type: string, said: object): object {
-  const types = messages as unknown as Record<string, { fromPartial(said: object): object } | undefined>;
-  const made = types[type]?.fromPartial(said);
+  const made = (messages as unknown as Record<string, MessageType | undefined>)[type];
   assert.ok(made !== undefined, `there is no message ${type}`);
-  return made;
+  return made.decode(made.encode(made.fromPartial(said)).finish());
 }
 
 /** Waits until `condition` holds. */
@@ -61,15 +66,5 @@ export async function eventually(what: string, condition: () => boolean): Promis
   while (!condition()) {
     assert.ok(performance.now() < end, what);
     await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-/** A queue whose next item can be waited for. */
-export class Inbox<T> {
-  readonly items: T[] = [];
-
-  async next(what: string): Promise<T> {
-    await eventually(what, () => this.items.length > 0);
-    return this.items.shift() as T;
   }
 }

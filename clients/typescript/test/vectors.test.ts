@@ -4,17 +4,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import type { BootReading, Clock } from "../src/hold/boot-clock.js";
-import { Connections } from "../src/connect/connections.js";
-import { LIMITS, Rpc } from "../src/connect/rpc.js";
-import type { Completion, Hold, HoldEvent, LeaseSpec, Run, ScheduleEvent } from "../src/index.js";
-import { BusyError, Client, LostError, RefusedError } from "../src/index.js";
-import type { Runs } from "./fake-sidecar.js";
-import { OURS, next } from "./fake-sidecar.js";
-import type { Refusing, Said } from "./vectors-messages.js";
-import { BASES } from "./vectors-messages.js";
-import { VectorSidecar } from "./vectors-sidecar.js";
-import { VirtualTime, settled } from "./virtual-time.js";
+import type { Completion, HoldEvent, LeaseSpec, ScheduleEvent } from "../src/index.js";
+import { BusyError, LostError, RefusedError } from "../src/index.js";
+import type { Refusing, Said } from "./messages.js";
+import type { Runs } from "./stage.js";
+import { Stage, next, settled } from "./stage.js";
 
 /** What the holder does, with all that it may say. */
 interface Deed extends Pick<LeaseSpec, "permits" | "priority" | "yields" | "share"> {
@@ -69,95 +63,62 @@ function readVectors(file: string): Vector[] {
 /** What a subscription is closed with. */
 const CLOSED = new Error("closed");
 
-/** A client in a time of its own, and a sidecar that does what a vector says. */
-class Stage implements Clock {
-  readonly bootId = OURS;
-  readonly sidecar: VectorSidecar;
-  readonly #time: VirtualTime;
-  readonly #client: Client;
+/** Does what a vector says, and compares what comes of it. */
+class Player extends Stage {
   readonly #stop = new AbortController();
   readonly #runs: Runs;
-  #slept = 0;
-  #hold: Hold | Run | undefined;
   #until: number | null = null;
-  #told: string[] = [];
   #returned: string[] = [];
 
-  constructor(time: VirtualTime, kernel: string) {
-    this.#time = time;
-    this.sidecar = new VectorSidecar(kernel, () => this.#hold?.isValid() === true);
-    const rpc = new Rpc(new Connections(this.sidecar.dialer, LIMITS.streams), this, LIMITS);
-    this.#client = Reflect.construct(Client, [rpc]) as Client;
-    const listeners = { onEvent: this.#listener, onHoldEvent: this.#listener };
-    this.#runs = this.#client.runs({ function: "f", cron: "30 2 * * *" }, { signal: this.#stop.signal, ...listeners });
-  }
-
-  readonly #listener = (event: HoldEvent | ScheduleEvent): void => {
-    // The grant is the hold itself.
-    if (event.type !== "granted") this.#told.push(inWords(event));
-  };
-
-  read(): BootReading {
-    const now = BASES.ours + this.#now;
-    return { earliest: now, latest: now };
-  }
-
-  get #now(): number {
-    return this.#time.now + this.#slept;
-  }
-
-  async #pass(to: number): Promise<void> {
-    await this.#time.pass(to - this.#slept);
+  constructor(kernel: string) {
+    super(kernel);
+    const listeners = { onEvent: this.onEvent, onHoldEvent: this.onEvent };
+    this.#runs = this.client.runs({ function: "f", cron: "30 2 * * *" }, { signal: this.#stop.signal, ...listeners });
   }
 
   /** Does what a step says, and compares what came of it. */
   async play(step: Step): Promise<void> {
     await this.#reach(step.at);
-    this.#slept += step.sleep ?? 0;
+    this.sleep(step.sleep ?? 0);
     for (const [name, said] of Object.entries(step.answer ?? {})) this.sidecar.answer(name, said);
     for (const [name, refusing] of Object.entries(step.refuse ?? {})) this.sidecar.refuse(name, refusing);
     for (const [name, deed] of Object.entries(step.do ?? {})) void this.#do(name, deed);
     await settled();
     for (const event of [step.tell ?? []].flat()) this.sidecar.tell(step.on, event);
     if (step.break !== undefined) this.sidecar.break(step.on, step.break);
-    await this.#pass(step.at + (step.sleep ?? 0) + (step.within ?? 0));
+    await this.reach(step.at + (step.sleep ?? 0) + (step.within ?? 0));
     this.#compare(step);
   }
 
   /** Lets the time go on to a step. The validity ends at its end, neither sooner nor later. */
   async #reach(at: number): Promise<void> {
     const until = this.#until;
-    if (until !== null && this.#now < until && until < at) {
-      await this.#pass(until - 1);
-      assert.ok(this.#hold?.isValid(), `before ${String(at)}: the hold is over already`);
-      await this.#pass(until);
-      assert.ok(!this.#hold?.isValid(), `before ${String(at)}: the hold is not over`);
+    if (until !== null && this.now < until && until < at) {
+      await this.reach(until - 1);
+      assert.ok(this.hold?.isValid(), `before ${String(at)}: the hold is over already`);
+      await this.reach(until);
+      assert.ok(!this.hold?.isValid(), `before ${String(at)}: the hold is not over`);
     }
-    await this.#pass(at);
+    await this.reach(at);
   }
 
   #compare(step: Step): void {
     if (step.until !== undefined) this.#until = step.until;
     const { sent = [], told = [], returned = [], open, max_hold } = step;
-    const hold = this.#hold;
-    const until = hold?.isValid() === true ? hold.remainingMs() + this.#now : null;
-    const seen = { ...this.sidecar.taken(), told: this.#told, returned: this.#returned, until };
+    const { hold } = this;
+    const until = hold?.isValid() === true ? hold.remainingMs() + this.now : null;
+    const seen = { ...this.sidecar.taken(), told: this.events.map(inWords), returned: this.#returned, until };
     const wanted = { sent, faults: [], told, returned, until: this.#until };
-    [this.#told, this.#returned] = [[], []];
+    [this.events, this.#returned] = [[], []];
     const at = `at ${String(step.at)}`;
     assert.deepEqual(seen, wanted, at);
     if (open !== undefined) assert.deepEqual(this.sidecar.open, open, at);
     const limit = hold !== undefined && "deadlineAt" in hold ? hold.deadlineRemainingMs() : hold?.maxHoldRemainingMs();
-    if (max_hold !== undefined) assert.equal((limit ?? NaN) + this.#now, max_hold, at);
+    if (max_hold !== undefined) assert.equal((limit ?? NaN) + this.now, max_hold, at);
   }
 
   async #do(name: string, deed: Deed): Promise<void> {
-    let done: string;
-    try {
-      done = await this.#done(name, deed);
-    } catch (error) {
-      done = nameOf(error, name);
-    }
+    const done = await this.#done(name, deed).catch((error: unknown) => nameOf(error, name));
     this.#returned.push(`${name} ${done}`);
   }
 
@@ -166,14 +127,14 @@ class Stage implements Clock {
     name: string,
     { wait: waitMs = 0, max_hold = 0, value = "", outcome = "", ...more }: Deed,
   ): Promise<string> {
-    const hold = this.#hold;
+    const { hold } = this;
     switch (name) {
       case "hold":
-        this.#hold = await this.#client.hold({ function: "f", waitMs, ...more }, { onEvent: this.#listener });
+        this.hold = await this.client.hold({ function: "f", waitMs, ...more }, { onEvent: this.onEvent });
         return "held";
       case "next_run":
-        this.#hold = await next(this.#runs);
-        return `run ${String(this.#hold.attempt)}`;
+        this.hold = await next(this.#runs);
+        return `run ${String(this.hold.attempt)}`;
       case "close":
         this.#stop.abort(CLOSED);
         return "done";
@@ -191,10 +152,6 @@ class Stage implements Clock {
     if (name === "release") return bare((await hold.release()).outcome);
     await hold.extend(max_hold);
     return "done";
-  }
-
-  close(): void {
-    this.#client.close();
   }
 }
 
@@ -223,10 +180,7 @@ function nameOf(error: unknown, deed: string): string {
 
 for (const { vector, kernel, steps } of FILES.flatMap(readVectors)) {
   test(vector, async () => {
-    using time = new VirtualTime();
-    const stage = new Stage(time, kernel ?? "ours");
-    for (const step of steps) await stage.play(step);
-    stage.close();
-    await settled();
+    using player = new Player(kernel ?? "ours");
+    for (const step of steps) await player.play(step);
   });
 }

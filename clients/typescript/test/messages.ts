@@ -1,4 +1,4 @@
-// For vectors.test.ts: what a vector's sidecar says, as messages.
+// For tests: what a sidecar says in the words of the vectors, as messages.
 
 import assert from "node:assert/strict";
 
@@ -6,9 +6,11 @@ import { status } from "@grpc/grpc-js";
 
 import { duration } from "../src/duration.js";
 import type { BootTime } from "../src/proto.js";
-import { ELSEWHERE, OURS } from "./fake-sidecar.js";
 import type { Refused } from "./tools.js";
 import { message, refusal } from "./tools.js";
+
+export const OURS = "kernel-a";
+export const ELSEWHERE = "kernel-b";
 
 /** What the clocks of the kernels read when a vector begins. Two have our boot id, and are not ours. */
 export const BASES: Readonly<Record<string, number>> & { readonly ours: number } = {
@@ -23,28 +25,24 @@ interface Limit {
   after: number;
 }
 
-/** What the sidecar says, with all that it may say. */
+/** What the sidecar says. What the vectors do not know has the name of its field. */
 export interface Said {
   until?: number;
   for?: number;
   left?: number;
-  generation?: number;
   token?: string;
   fencing_token?: number;
   max_hold?: Limit;
   deadline?: Limit;
-  position?: number;
   reason?: string;
   loss?: string;
   outcome?: string;
   cause?: string;
   by?: string;
   state?: string;
-  version?: number;
-  attempt?: number;
   understood?: boolean;
-  conflict?: boolean;
   result?: string;
+  [field: string]: unknown;
 }
 
 /** How the sidecar refuses a call, or ends a stream: without a word if there is no code. */
@@ -64,7 +62,7 @@ export function errorOf({ code = "UNKNOWN", reason, loss, needs, revision }: Ref
   return refusal(status[code], "so it is", reason === undefined ? undefined : { reason, metadata });
 }
 
-/** What a vector's sidecar says, on the clock of its kernel. */
+/** What a sidecar says, on the clock of its kernel. */
 export class Messages {
   readonly #kernel: string;
 
@@ -88,29 +86,34 @@ export class Messages {
 
   /** All that a message may have: each takes what it knows. */
   #said(said: Said): object {
-    const { until = 0, for: left, generation = 1, token = "", fencing_token: fencingToken = 65_536 } = said;
-    const { position, state = "HELD", version, cause = "UNSPECIFIED", by, outcome = "UNSPECIFIED", loss = "" } = said;
+    const {
+      until = 0,
+      for: left,
+      token = "",
+      fencing_token: fencingToken = 65_536,
+      max_hold,
+      deadline,
+      ...more
+    } = said;
+    const { state = "HELD", cause = "UNSPECIFIED", by, outcome = "UNSPECIFIED", loss = "", ...others } = more;
     const released = { outcome: `RELEASE_OUTCOME_${outcome}`, lossReason: `LOSS_REASON_${loss || "UNSPECIFIED"}` };
     return {
       leaseId: "lease-1",
       lockPath: "locks/p/h/f/s/FUNCTION",
       fencingToken,
-      generation,
+      generation: 1,
       resumeToken: token,
       validity: left === undefined ? undefined : { validUntil: this.#reading(until), validFor: duration("for", left) },
-      maxHoldEnds: this.#limit(said.max_hold),
-      deadline: this.#limit(said.deadline),
-      attempt: said.attempt,
+      maxHoldEnds: this.#limit(max_hold),
+      deadline: this.#limit(deadline),
       runId: "run-1",
       scheduledAt: new Date(1_800_000),
-      understood: said.understood === true ? {} : undefined,
-      conflict: said.conflict,
-      position,
-      version,
       state: `HOLD_STATE_${state}`,
       cause: `ERROR_REASON_${cause}`,
       timeLeft: duration("left", said.left ?? 0),
       breakNote: by === undefined ? undefined : { brokenBy: by },
+      ...others,
+      understood: said.understood === true ? {} : undefined,
       result: said.result === undefined ? released : `COMPLETION_RESULT_${said.result}`,
     };
   }
@@ -128,8 +131,12 @@ export class Messages {
 
   /** An answer to a call. */
   answer(name: string, said: Said): object {
-    const words = name === "release" ? ["release", "lease"] : name.split("_");
-    const call = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
-    return message(`${call}Response`, this.#said(said));
+    return message(responseTo(name), this.#said(said));
   }
+}
+
+/** The type of the answer to a call, by the name that vectors have for that. */
+export function responseTo(name: string): string {
+  const words = name === "release" ? ["release", "lease"] : name.split("_");
+  return `${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Response`;
 }
