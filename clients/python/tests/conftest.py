@@ -18,12 +18,6 @@ def made() -> Bench:
     return Bench()
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients take streams for dead soon."""
-    monkeypatch.setattr("leasehold._connect.calls.SILENCE", 0.2)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
     """What a test module only imports is no test, whatever its name."""

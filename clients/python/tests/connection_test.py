@@ -26,22 +26,11 @@ from leasehold._hold import boot_clock as _boot_clock
 NEVER = 2**31 - 1
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
-        "127.0.0.1:50951",
-        "ftp://host:1",
-        "unix://",
-        "unix://host/path",
-        "http://",
-        "http://a\tb:1",
-        "http://h:x",
-        "http://h:1/x",
-    ],
-)
-def invalid_endpoints_are_refused_with_what_would_be_valid(endpoint: str) -> None:
-    with pytest.raises(leasehold.EndpointError, match="http://host:port"):
-        leasehold.AsyncClient(endpoint.replace("\t", " "))
+def invalid_endpoints_are_refused_with_what_would_be_valid() -> None:
+    near = ("127.0.0.1:50951", "unix://", "unix://host/path")
+    for endpoint in (*near, "ftp://host:1", "http://", "http://a b:1", "http://h:x", "http://h:1/x"):
+        with pytest.raises(leasehold.EndpointError, match="http://host:port"):
+            leasehold.AsyncClient(endpoint)
 
 
 def the_environment_says_where_the_sidecar_is(monkeypatch: pytest.MonkeyPatch) -> None:

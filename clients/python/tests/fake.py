@@ -1,19 +1,17 @@
 """A sidecar in this process that does what a test says, a clock that a test moves, and a client of both."""
 
 import asyncio
-import threading
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
 import pytest
 from google.protobuf.message_factory import GetMessageClass
-from messages import BASES, MILLISECOND, OURS, Context, Messages, Refusal, call_of
+from messages import BASES, MILLISECOND, OURS, Context, Messages, Refusal, Said, call_of
 
 import leasehold
 from leasehold.v1 import lease_service_pb2, schedule_service_pb2
@@ -25,16 +23,14 @@ GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
 OLDER = Refusal(grpc.StatusCode.UNIMPLEMENTED, "UNSUPPORTED", message="2 and 1", needs="2", revision="1")
 UNKNOWN = Refusal(grpc.StatusCode.UNIMPLEMENTED)
 
-_METHODS: Final = {
+METHODS: Final = {
     method.name: method
-    for service in (
-        lease_service_pb2.DESCRIPTOR.services_by_name["LeaseService"],
-        schedule_service_pb2.DESCRIPTOR.services_by_name["ScheduleService"],
-    )
+    for file in (lease_service_pb2, schedule_service_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 }
 _VALIDITY: Final = {"until": 58_000, "for": 58_000}
-_ANSWERS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+_ANSWERS: Final[dict[str, tuple[str, Said]]] = {
     "ReleaseLease": ("release", {"outcome": "RELEASED"}),
     "ReportProgress": ("report_progress", _VALIDITY),
     "GetHold": ("get_hold", {"until": 60_000, "for": 60_000, "max_hold": {"at": 300_000, "after": 300_000}}),
@@ -52,47 +48,47 @@ class FakeClock:
 
     def __init__(self) -> None:
         self._now = BASES["ours"] * MILLISECOND
-        self._lock = threading.Lock()
 
     def now(self) -> int:
-        with self._lock:
-            return self._now
+        return self._now
 
     def advance(self, seconds: float) -> None:
-        with self._lock:
-            self._now += round(seconds * 1_000) * MILLISECOND
+        self._now += round(seconds * 1_000) * MILLISECOND
 
 
 class Call:
     """A stream as the sidecar sees it."""
 
-    def __init__(self, kind: type[Any], messages: Messages, request: Any, peer: str) -> None:
+    def __init__(self, name: str, messages: Messages, request: Any, peer: Any) -> None:
         self.request = request
         self.peer = peer
         """The connection that it came over."""
-        self._kind, self._messages = kind, messages
-        self._said: asyncio.Queue[Any] = asyncio.Queue()
-        self._end = asyncio.Event()
-        self.ended = self._end.wait
+        self.said: Final[asyncio.Queue[Any]] = asyncio.Queue()
+        self.end: Final = asyncio.Event()
+        self.ended: Final = self.end.wait
+        self._kind: Final = GetMessageClass(METHODS[name].output_type)
+        self._messages: Final = messages
+
+    def say(self, name: str, said: Said) -> None:
+        self.said.put_nowait(self._messages.event(self._kind, name, said))
 
     def tell(self, name: str, **said: Any) -> "Call":
         """Tell an event; a validity ends in 58 s unless it is said when."""
-        words = {key.rstrip("_"): value for key, value in said.items()}
-        self._said.put_nowait(self._messages.event(self._kind, name, _VALIDITY | words))
+        self.say(name, _VALIDITY | {key.rstrip("_"): value for key, value in said.items()})
         return self
 
     def fail(self, refusal: Refusal = GONE) -> None:
-        self._said.put_nowait(refusal)
+        self.said.put_nowait(refusal)
 
     async def follow(self, context: Context) -> AsyncIterator[Any]:
         try:
             while True:
-                said = await self._said.get()
+                said = await self.said.get()
                 if isinstance(said, Refusal):
                     await said.abort(context)
                 yield said
         finally:
-            self._end.set()
+            self.end.set()
 
 
 class FakeSidecar(grpc.GenericRpcHandler):
@@ -129,25 +125,23 @@ class FakeSidecar(grpc.GenericRpcHandler):
         return call.tell("standby", understood=True).tell("run", attempt=2, **said)
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
-        method = _METHODS[details.method.rpartition("/")[2]]
+        method = METHODS[details.method.rpartition("/")[2]]
         request, answer = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-        behaviour = partial(self._follow, method.name, answer) if method.server_streaming else self._answer
-        kind = "stream" if method.server_streaming else "unary"
+        kind, behaviour = ("stream", self._follow) if method.server_streaming else ("unary", self._answer)
         make = getattr(grpc, f"unary_{kind}_rpc_method_handler")
-        return make(behaviour, request.FromString, answer.SerializeToString)
+        return make(partial(behaviour, method.name), request.FromString, answer.SerializeToString)
 
-    async def _follow(self, name: str, kind: type[Any], request: Any, context: Context) -> AsyncIterator[Any]:
+    async def _follow(self, name: str, request: Any, context: Context) -> AsyncIterator[Any]:
         self.metadata = list(context.invocation_metadata() or ())
         if name in self.answers:
             self.requests.append(request)
             await self.answers[name].abort(context)
-        call = Call(kind, self.messages, request, context.peer())
+        call = Call(name, self.messages, request, context.peer())
         self._calls[name].put_nowait(call)
         async for message in call.follow(context):
             yield message
 
-    async def _answer(self, request: Any, context: Context) -> Any:
-        name = type(request).__name__.removesuffix("Request")
+    async def _answer(self, name: str, request: Any, context: Context) -> Any:
         self.metadata = list(context.invocation_metadata() or ())
         self.requests.append(request)
         self.peers.append(context.peer())
@@ -185,11 +179,9 @@ class Bench:
         self.client = self.another()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         try:
-            await self._clients.__aexit__(kind, exc, traceback)
+            await self._clients.aclose()
         finally:
             for task in self.tasks:
                 task.cancel()
@@ -227,15 +219,12 @@ class Bench:
         while True:
             await self.sidecar.granted()
 
-    async def event(self) -> leasehold.HoldEvent:
-        return await self.events.get()
-
     async def held(self, client: leasehold.AsyncClient | None = None, **said: Any) -> "tuple[Holder, Call]":
         """A hold that was granted; the clock stands at 1,000 s."""
         holder = Holder(self, client)
         call = await self.sidecar.granted(**said)
         await holder.granted.wait()
-        assert isinstance(await self.event(), leasehold.Granted)
+        assert isinstance(await self.events.get(), leasehold.Granted)
         return holder, call
 
     async def running(self) -> "tuple[AsyncGenerator[leasehold.AsyncRun, None], leasehold.AsyncRun, Call]":
@@ -267,11 +256,10 @@ class Holder:
         holding = (client or made.client).hold("f", "s", on_event=made.events.put_nowait, **options)
         self.task = made.do(self._run(holding))
 
-    async def _run(self, holding: leasehold.AsyncHolding) -> int:
+    async def _run(self, holding: leasehold.AsyncHolding) -> None:
         async with holding as self.hold:
             self.granted.set()
             await self.leave.wait()
-        return self.hold.fencing_token
 
     async def left(self) -> None:
         self.leave.set()

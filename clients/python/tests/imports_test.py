@@ -2,10 +2,8 @@
 
 import ast
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 SOURCES = Path(__file__).parents[1] / "src"
 
@@ -22,7 +20,5 @@ def no_modules_import_each_other() -> None:
     paths = [path for path in SOURCES.rglob("*.py") if "_pb2" not in path.name]
     names = {".".join(path.relative_to(SOURCES).with_suffix("").parts): path for path in paths}
     graph = {name: {*imported(path)} - {name} for name, path in names.items()}
+    assert "leasehold._hold.state" in graph["leasehold._hold.keeper"]
     TopologicalSorter(graph).prepare()
-    graph["leasehold._constants"] = {"leasehold._hold.keeper"}
-    with pytest.raises(CycleError):
-        TopologicalSorter(graph).prepare()

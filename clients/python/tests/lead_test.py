@@ -40,13 +40,15 @@ async def wait(_term: leasehold.AsyncTerm) -> None:
     await asyncio.sleep(PATIENCE)
 
 
-async def s33_to_s35_terms_are_asked_for_without_end_with_a_priority_and_a_share(made: Bench) -> None:
+async def s33_to_s35_terms_are_asked_for_without_end_also_after_a_release_that_is_not_confirmed(made: Bench) -> None:
     asked: dict[str, Any] = {"priority": 7, "yields": True, "share": "listeners", "rebalance": True}
-    leading(made, lambda _term: asyncio.sleep(0), **asked)
-    for _ in range(2):
-        spec = (await made.sidecar.granted()).request.spec
+    made.sidecar.answers["ReleaseLease"] = [GONE]
+    task = leading(made, lambda term: asyncio.sleep(0, term.fencing_token == 2), **asked)
+    for token in (1, 2):
+        spec = (await made.sidecar.granted(fencing_token=token)).request.spec
         assert {name: getattr(spec, name) for name in asked} == asked
         assert spec.wait_without_end
+    assert await task == [1, 2]
 
 
 async def a_loss_ends_what_its_term_runs_and_the_lock_is_taken_again(made: Bench) -> None:
@@ -96,14 +98,6 @@ async def a_leader_asks_on_where_that_may_help_and_raises_what_it_does_not(made:
     with pytest.raises(leasehold.RefusedError) as caught:
         await task
     assert (caught.value.reason, len(pauses)) == (leasehold.Reason.ACCESS_DENIED, 1)
-
-
-async def a_release_that_is_not_confirmed_does_not_end_the_leading(made: Bench) -> None:
-    made.sidecar.answers["ReleaseLease"] = [GONE]
-    task = leading(made, lambda term: asyncio.sleep(0, term.fencing_token == 2))
-    for token in (1, 2):
-        await made.sidecar.granted(fencing_token=token)
-    assert await task == [1, 2]
 
 
 @pytest.mark.parametrize("how", ["entered", "not entered", "left"])

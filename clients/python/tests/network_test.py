@@ -22,32 +22,22 @@ async def a_wait_without_end_asks_again_also_where_its_connection_breaks(made: B
     (await made.sidecar.call()).fail()
     await made.sidecar.granted()
     await waiter.left()
-    assert [type(await made.event()) for _ in range(2)] == [leasehold.Waiting, leasehold.Granted]
+    assert [type(await made.events.get()) for _ in range(2)] == [leasehold.Waiting, leasehold.Granted]
 
 
 async def a_waiter_gives_up_when_its_wait_is_over_and_no_sidecar_is_back(made: Bench) -> None:
     waiter = Holder(made, wait=0.5)
     (await made.sidecar.call()).tell("waiting", position=1)
-    await made.event()
+    await made.events.get()
     await made.kill()
     with pytest.raises(leasehold.UnreachableError):
         await waiter.task
 
 
-@pytest.mark.usefixtures("impatient")
-async def a_silent_connection_carries_no_further_calls(made: Bench) -> None:
-    holder, silent = await made.held()
-    resume = await made.sidecar.call()
-    calls = holder.hold._calls
-    assert [connection.is_given_up for connection in calls._lasting][:2] == [True, False]
-    assert silent.peer != resume.peer
-    # The client is closed without an answer to its resume, and says so.
-    with pytest.raises(leasehold.ReleaseUnconfirmedError):
-        await made.client.close()
-
-
-@pytest.mark.usefixtures("impatient")
-async def a_watch_gives_no_record_twice_and_goes_on_until_its_sidecar_stays_away(made: Bench) -> None:
+async def a_watch_gives_no_record_twice_and_goes_on_until_its_sidecar_stays_away(
+    made: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leasehold._connect.calls.SILENCE", 0.2)
     async with aclosing(made.client.watch_lock("l")) as watch:
         asking = asyncio.ensure_future(anext(watch))
         (await made.sidecar.call("WatchLock")).tell("record", lock_path="a").tell("record", lock_path="a")
@@ -69,11 +59,11 @@ async def s14_a_resume_is_tried_again_where_a_token_could_not_be_loaded(made: Be
     tokens = ["one"]
     holder, call = await made.held(made.another(bearer_token=lambda: tokens.pop(0)))
     call.fail()
-    assert isinstance(await made.event(), leasehold.Interrupted)
+    assert isinstance(await made.events.get(), leasehold.Interrupted)
     await until(lambda: holder.hold._keeper.resuming)
     tokens.extend(["four"] * 9)
     await made.sidecar.granted()
-    assert isinstance(await made.event(), leasehold.Resumed)
+    assert isinstance(await made.events.get(), leasehold.Resumed)
 
 
 @pytest.mark.parametrize("wait", [3_600, leasehold.FOREVER])

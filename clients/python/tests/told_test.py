@@ -20,7 +20,7 @@ import leasehold
 from leasehold import CatchUp, LockKey, Overlap, RunOutcome
 from leasehold._connect.needs import needs
 from leasehold._convert import timestamp
-from leasehold._hold.grants import Busy, Grant, HoldInfo, ReleaseResult
+from leasehold._hold.grants import Busy, Grant, ReleaseResult
 from leasehold._hold.holder import holder_or_this
 from leasehold._hold.spec import wanted
 from leasehold._records import LockRecord
@@ -83,25 +83,17 @@ def compare(ours: Any, message: Message) -> None:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (LockRecord, lock_pb2.LockRecord()),
         (Grant, hold_pb2.Grant()),
         (Busy, hold_pb2.Busy()),
-        (HoldInfo, wire.GetHoldResponse()),
-        (answers.ServerInfo, wire.GetServerInfoResponse()),
-        (answers.TokenCheck, wire.CheckTokenResponse()),
         (answers.BreakResult, wire.BreakLockResponse()),
-        (answers.ResolvedPath, wire.ResolvePathResponse()),
         (answers.LocksListed, wire.Listed()),
-        (schedules.Schedule, schedule_service_pb2.Schedule()),
         (schedules.EndedRun, schedule_pb2.EndedRun()),
         (schedules.Standby, schedule_service_pb2.Standby()),
         (schedules.DefinitionInForce, schedule_service_pb2.DefinitionInForce()),
-        (schedules.SchedulePreview, schedule_service_pb2.PreviewScheduleResponse()),
-        (schedules.CompletedRun, schedule_service_pb2.CompleteRunResponse()),
     ],
     ids=lambda case: getattr(case, "__name__", ""),
 )
-def all_that_is_told_is_taken_over(read: Any, message: Message) -> None:
+def all_that_is_told_by_other_than_calls_is_taken_over(read: Any, message: Message) -> None:
     compare(read._from_wire(filled(message)), message)
     read._from_wire(type(message)())
 
@@ -284,6 +276,8 @@ async def each_call_of_both_clients_sends_what_it_says(line: str, made: Bench) -
         message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
         if is_dataclass(got) and name not in ("ReleaseLease", "BreakLock", "ExtendLease", "ReportProgress"):
             compare(got, message)
+        made.sidecar.answers[name] = type(told)()
+        await made_by(made.client)
 
 
 def s37_a_request_needs_the_revision_of_its_newest_field() -> None:

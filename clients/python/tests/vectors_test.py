@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from messages import BASES, MILLISECOND, OURS, Said
-from vector_sidecar import VectorSidecar
+from messages import BASES, MILLISECOND, OURS, Said, error_of
+from near_sidecar import NearSidecar
 
 import leasehold
 from leasehold._connect.calls import Calls
@@ -90,9 +90,8 @@ class _Stage:
         self._told: list[str] = []
         self._returned: list[str] = []
         self._deeds: Final[dict[str, asyncio.Task[None]]] = {}
-        self._sidecar: Final = VectorSidecar(kernel, lambda: self._hold is not None and self._hold.is_valid())
-        connector: Any = self._sidecar
-        self._calls: Final = Calls(connector, self)
+        self._sidecar: Final = NearSidecar(kernel, lambda: self._hold is not None and self._hold.is_valid())
+        self._calls: Final = Calls(self._sidecar.connector, self)
         request = subscription("30 2 * * *", "f", "", {})
         self._runs: Final = each_run(lambda: self._calls, Subscription(lambda: self._calls, request, self._tell))
 
@@ -111,15 +110,16 @@ class _Stage:
         await self._reach(step["at"])
         self._slept += step.get("sleep", 0)
         for name, said in step.get("answer", {}).items():
-            self._sidecar.answer(name, said)
+            self._sidecar.answers[name].put_nowait(self._sidecar.messages.answer(name, said))
         for name, said in step.get("refuse", {}).items():
-            self._sidecar.refuse(name, said)
+            self._sidecar.answers[name].put_nowait(error_of(said))
         for name, deed in step.get("do", {}).items():
             self._deeds[name] = self._loop.create_task(self._do(name, deed))
         await settled()
         tell = step.get("tell", [])
         for told in [tell] if isinstance(tell, dict) else tell:
-            self._sidecar.tell(step.get("on"), told)
+            for name, said in told.items():
+                self._sidecar.on(step.get("on")).say(name, said)
         if "break" in step:
             self._sidecar.end(step.get("on"), step["break"])
         await self._pass(step["at"] + step.get("sleep", 0) + step.get("within", 0))
@@ -150,6 +150,12 @@ class _Stage:
             seen[name], wanted[name] = came[:], step.get(name, [])
             came.clear()
         assert seen == wanted, f"at {step['at']}"
+        if any(done.startswith("release ") for done in seen["returned"]):
+            assert self._places == len(self._sidecar.open), "S37: its place on the connection is given back"
+
+    @property
+    def _places(self) -> int:
+        return sum(connection.places for connection in self._calls._lasting)
 
     async def _do(self, name: str, deed: Said) -> None:
         try:
@@ -212,10 +218,12 @@ class _Stage:
     async def close(self) -> None:
         for deed in self._deeds.values():
             deed.cancel()
-        if self._hold is not None:
+        if self._hold is not None and not isinstance(self._hold, AsyncRun):
             self._hold._keeper.close()
         await settled()
         await self._runs.aclose()
+        await settled()
+        assert (self._places, self._sidecar.open) == (0, []), "S37"
         await self._calls.close()
 
 
