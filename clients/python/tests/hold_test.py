@@ -75,18 +75,6 @@ async def s27_a_save_of_which_nothing_is_known_has_an_error_of_its_own(answer: R
     assert (holder.hold.checkpoint, holder.hold.is_valid()) == (None, True)
 
 
-async def s16_a_save_does_not_outwait_the_validity(made: Bench) -> None:
-    holder, call = await made.held()
-    call.fail()
-    await made.sidecar.call()
-    saving = asyncio.create_task(holder.hold.save(b"one"))
-    await asyncio.sleep(0)
-    made.clock.advance(58)
-    with pytest.raises(leasehold.LostError):
-        await saving
-    assert made.sidecar.requests == []
-
-
 async def s26_a_release_that_finds_the_lock_lost_says_what_became_of_the_checkpoint(made: Bench) -> None:
     holder, _call = await made.held()
     result = {"outcome": "ALREADY_LOST", "checkpoint_outcome": "UNKNOWN", "checkpoint_detail": "silent"}

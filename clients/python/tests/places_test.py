@@ -99,38 +99,30 @@ async def s37_a_call_goes_on_though_the_last_stream_beside_it_has_ended(
         assert await saving == 1
 
 
-@pytest.mark.parametrize(
-    ("story", "times"),
-    [
-        # Nobody says how it ended but the loop, which returns it.
-        ("lost", 1),
-        ("lost broken failed", 1),
-        # The sidecar may go on with a run whose end it has not heard, so its stream ends.
-        ("refused ended failed", 2),
-    ],
-)
-async def s37_what_is_said_of_a_run_goes_to_its_own_sidecar_and_leaves_no_place(
-    story: str, times: int, made: Bench
-) -> None:
+async def s37_the_outcome_of_a_lost_run_whose_stream_has_broken_goes_to_its_own_sidecar(made: Bench) -> None:
     runs, run, call = await made.running()
     async with left(made):
-        for step in story.split():
-            if step == "lost":
-                call.tell("lost", reason="TAKEN")
-                await run.lost()
-            elif step == "broken":
-                call.fail()
-                await until(run._keeper._line._call.done)
-            elif step == "ended":
-                await call.ended()
-            elif step == "refused":
-                made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.INTERNAL)]
-                with pytest.raises(leasehold.ReleaseUnconfirmedError):
-                    await run.release()
-            else:
-                await run.failed()
+        call.tell("lost", reason="TAKEN")
+        await run.lost()
+        call.fail()
+        await until(run._keeper._line._call.done)
+        await run.failed()
         await runs.aclose()
-    assert made.sidecar.peers == [call.peer] * times
+    assert made.sidecar.peers == [call.peer]
+    await until(lambda: places(made) == [0])
+
+
+async def s37_a_run_whose_release_is_refused_ends_its_stream_and_keeps_its_sidecar_for_its_outcome(made: Bench) -> None:
+    runs, run, call = await made.running()
+    async with left(made):
+        made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.INTERNAL)]
+        with pytest.raises(leasehold.ReleaseUnconfirmedError):
+            await run.release()
+        # The sidecar may go on with a run whose end it has not heard.
+        await call.ended()
+        await run.failed()
+        await runs.aclose()
+    assert made.sidecar.peers == [call.peer] * 2
     await until(lambda: places(made) == [0])
 
 

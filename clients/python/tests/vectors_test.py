@@ -152,6 +152,9 @@ class _Stage:
         assert seen == wanted, f"at {step['at']}"
         if any(done.startswith("release ") for done in seen["returned"]):
             assert self._places == len(self._sidecar.open), "S37: its place on the connection is given back"
+        if hold is not None and "resumed" in seen["told"]:
+            needed = [connection for connection in self._calls._lasting if connection.places]
+            assert needed == [hold._keeper.connection], "S37: it has left the other one"
 
     @property
     def _places(self) -> int:
@@ -223,7 +226,7 @@ class _Stage:
         await settled()
         await self._runs.aclose()
         await settled()
-        assert (self._places, self._sidecar.open) == (0, []), "S37"
+        assert (self._places, self._sidecar.open, self._sidecar.faults) == (0, [], []), "S37"
         await self._calls.close()
 
 
@@ -254,3 +257,12 @@ def the_client_does_what_the_vector_says(vector: Said, steps: list[Step]) -> Non
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(play())
+
+
+def the_sidecar_may_still_say_why_a_hold_is_over_that_the_clock_has_found_to_be_so() -> None:
+    steps: list[Step] = [
+        {"at": 0, "do": {"hold": {}}, "sent": ["hold"]},
+        {"at": 0, "tell": {"granted": {"until": 58_000, "for": 58_000}}, "returned": ["hold held"], "until": 58_000},
+        {"at": 58_200, "tell": {"lost": {"reason": "BROKEN"}}, "told": ["lost BROKEN"], "until": None},
+    ]
+    the_client_does_what_the_vector_says({}, steps)
