@@ -158,21 +158,27 @@ func (h *Hold) ReportProgress(ctx context.Context) error {
 //
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Extend(ctx context.Context, maxHold time.Duration) error {
-	var asked uint64
-	answer, sent, err := askHere(ctx, h, func(id holdID) (*leaseholdv1.ExtendLeaseResponse, error) {
-		asked = id.generation
-		return h.client.extend(ctx, id, maxHold)
-	})
-	if err != nil {
-		return err
+	for {
+		var asked uint64
+		answer, sent, err := askAbout(ctx, h, func(id holdID) (*leaseholdv1.ExtendLeaseResponse, error) {
+			asked = id.generation
+			return h.client.extend(ctx, id, maxHold)
+		})
+		if err != nil {
+			return err
+		}
+		// One by a sidecar that the hold has left, or is leaving, is made again where it is then: it counts only there (S16).
+		if h.resumed(ctx) == nil && h.state.answered() != asked {
+			continue
+		}
+		h.state.replaceResumeToken(answer.GetResumeToken(), asked)
+		h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
+		if answer.GetValidity() == nil {
+			return &ProtocolError{"an extension was answered without a validity"}
+		}
+		h.state.takeIn(answer.GetValidity(), &sent)
+		return nil
 	}
-	h.state.replaceResumeToken(answer.GetResumeToken(), asked)
-	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
-	if answer.GetValidity() == nil {
-		return &ProtocolError{"an extension was answered without a validity"}
-	}
-	h.state.takeIn(answer.GetValidity(), &sent)
-	return nil
 }
 
 // askAbout makes a call about the hold, and gives when the answered one was sent. Where a sidecar says that the hold is over,
@@ -192,23 +198,6 @@ func askAbout[A any](
 			if h.Valid() {
 				err = failed
 			}
-			return answer, sent, err
-		}
-	}
-}
-
-// askHere is askAbout for what counts only where the hold is: what a sidecar has done that the hold has left, or is leaving,
-// is done again where it is then (S16).
-func askHere[A any](
-	ctx context.Context, h *Hold, call func(id holdID) (A, error),
-) (answer A, sent BootInstant, err error) {
-	for {
-		var asked uint64
-		answer, sent, err = askAbout(ctx, h, func(id holdID) (A, error) {
-			asked = id.generation
-			return call(id)
-		})
-		if err != nil || h.resumed(ctx) != nil || h.state.answered() == asked {
 			return answer, sent, err
 		}
 	}
