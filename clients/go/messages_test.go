@@ -84,6 +84,9 @@ func fillIn[M proto.Message](message M, kernel string, of said) M {
 	for i := range into.Descriptor().Fields().Len() {
 		field := into.Descriptor().Fields().Get(i)
 		value, isSaid := of[cmp.Or(namesOf[field.Name()], string(field.Name()))]
+		if field.Name() == "state" && !isSaid {
+			value, isSaid = "HELD", true
+		}
 		number, _ := strconv.ParseInt(fmt.Sprint(value), 10, 64)
 		var inner proto.Message
 		switch {
@@ -145,14 +148,4 @@ func granting(kernel string, of said) *leaseholdv1.Grant {
 	return fillIn(&leaseholdv1.Grant{
 		LeaseId: "lease-1", LockPath: "locks/p/h/f/s/FUNCTION", ResumeToken: "resume-1", FencingToken: 65_536, Generation: 1,
 	}, kernel, of)
-}
-
-// answerOf is an answer to a call.
-func answerOf(kernel, name string, of said) proto.Message {
-	return fillIn(map[string]proto.Message{
-		"release": &leaseholdv1.ReleaseLeaseResponse{}, "report_progress": &leaseholdv1.ReportProgressResponse{},
-		"get_hold":     &leaseholdv1.GetHoldResponse{State: leaseholdv1.HoldState_HOLD_STATE_HELD},
-		"extend_lease": &leaseholdv1.ExtendLeaseResponse{}, "save_checkpoint": &leaseholdv1.SaveCheckpointResponse{},
-		"complete_run": &leaseholdv1.CompleteRunResponse{},
-	}[name], kernel, of)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -75,9 +75,10 @@ type arrival struct {
 	words, name string
 	head        metadata.MD
 	by          int32
-	// empty is a message of a stream that says nothing yet. What is said is a message or an error, or nil for the end.
-	empty proto.Message
-	said  chan any
+	// empty is an answer that says nothing yet. What is said is what answers are, or nil for the end of a stream.
+	empty    proto.Message
+	isStream bool
+	said     chan any
 	// over is whether the sidecar has answered or ended it, and granted whether a hold was granted over it.
 	over, granted bool
 }
@@ -91,11 +92,8 @@ func (s *sidecar) locked(do func()) {
 // start lets the sidecar begin, and kill ends it with all its connections.
 func (s *sidecar) start() {
 	// It allows as many calls at a time as the real one.
-	server := grpc.NewServer(append(s.options, grpc.StatsHandler(s), grpc.StreamInterceptor(s.stream),
-		grpc.UnaryInterceptor(s.unary), grpc.MaxConcurrentStreams(256))...)
+	server := grpc.NewServer(append(s.options, grpc.StatsHandler(s), grpc.UnknownServiceHandler(s.serve), grpc.MaxConcurrentStreams(256))...)
 	listener := bufconn.Listen(1 << 16)
-	leaseholdv1.RegisterLeaseServiceServer(server, leaseholdv1.UnimplementedLeaseServiceServer{})
-	leaseholdv1.RegisterScheduleServiceServer(server, leaseholdv1.UnimplementedScheduleServiceServer{})
 	s.locked(func() { s.server, s.listener = server, listener })
 	go func() { _ = server.Serve(listener) }()
 }
@@ -181,31 +179,31 @@ func (s *sidecar) resumeLocked(resume *leaseholdv1.Resume) string {
 	return said + fmt.Sprint(" attempt ", slices.Index(s.attempts, resume.GetAttemptId())+1)
 }
 
-// hear takes in a call. One that is no stream is answered now, if the test has said how.
-func (s *sidecar) hear(ctx context.Context, request any, empty proto.Message) *arrival {
-	c := &arrival{Message: request.(proto.Message), ctx: ctx, empty: empty, said: make(chan any, 64)}
-	c.head, _ = metadata.FromIncomingContext(ctx)
-	c.by = ctx.Value(connectionKey{}).(int32)
+// hear takes in a call, which is answered now if the test has said how.
+func (s *sidecar) hear(c *arrival) *arrival {
+	c.head, _ = metadata.FromIncomingContext(c.ctx)
+	c.by = c.ctx.Value(connectionKey{}).(int32)
 	valid := s.isValid()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	c.words = s.wordsLocked(c.Message)
 	c.name, _, _ = strings.Cut(c.words, " ")
 	s.calls, s.sent = append(s.calls, c), append(s.sent, c.words)
-	needing, may := request.(interface{ GetNeeds() uint32 })
-	_, has := ctx.Deadline()
+	needing, may := c.Message.(interface{ GetNeeds() uint32 })
+	_, has := c.ctx.Deadline()
+	if c.isStream {
+		s.streams = append(s.streams, c)
+	}
 	for fault, is := range map[string]bool{
 		"S37: a request does not need revision 1":     may && needing.GetNeeds() != 1,
 		"S13: the hold is valid when its end is sent": valid && (c.name == "release" || c.name == "complete_run"),
-		"S14: a stream has a deadline":                has && empty != nil,
+		"S14: a stream has a deadline":                has && c.isStream,
 	} {
 		if is {
 			s.faults = append(s.faults, fault)
 		}
 	}
-	if answer := cmp.Or(s.next[c.name], s.answers[c.name], s.answers[""]); empty != nil {
-		s.streams = append(s.streams, c)
-	} else if answer != nil {
+	if answer := cmp.Or(s.next[c.name], s.answers[c.name], s.answers[""]); answer != nil {
 		delete(s.next, c.name)
 		c.over = true
 		c.said <- answer
@@ -213,31 +211,12 @@ func (s *sidecar) hear(ctx context.Context, request any, empty proto.Message) *a
 	return c
 }
 
-func (s *sidecar) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (answer any, err error) {
-	c := s.hear(ctx, request, nil)
-	select {
-	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
-	case answer = <-c.said:
-	}
-	if made, isMade := answer.(func(request any) any); isMade {
-		answer = made(request)
-	}
-	switch answer := answer.(type) {
-	case said:
-		return answerOf(s.kernel, c.name, answer), nil
-	case error:
-		return nil, answer
-	}
-	return answer, nil
-}
-
 // give answers the oldest call of a name; where there is none, the next one.
 func (s *sidecar) give(name string, answer any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	for _, call := range s.calls {
-		if call.name == name && call.empty == nil && !call.over && call.ctx.Err() == nil {
+		if call.name == name && !call.isStream && !call.over && call.ctx.Err() == nil {
 			call.over = true
 			call.said <- answer
 			return
@@ -249,30 +228,41 @@ func (s *sidecar) give(name string, answer any) {
 // always has each call of a name answered so, or by [sidecar.give] only if the answer is nil.
 func (s *sidecar) always(name string, answer any) { s.locked(func() { s.answers[name] = answer }) }
 
-// stream says on a stream what the test says.
-func (s *sidecar) stream(_ any, stream grpc.ServerStream, of *grpc.StreamServerInfo, _ grpc.StreamHandler) error {
-	messages := map[string][2]proto.Message{
-		"HoldLease":         {&leaseholdv1.HoldLeaseRequest{}, &leaseholdv1.HoldLeaseResponse{}},
-		"SubscribeSchedule": {&leaseholdv1.SubscribeScheduleRequest{}, &leaseholdv1.SubscribeScheduleResponse{}},
-		"WatchLock":         {&leaseholdv1.WatchLockRequest{}, &leaseholdv1.WatchLockResponse{}},
-		"WatchLocks":        {&leaseholdv1.WatchLocksRequest{}, &leaseholdv1.WatchLocksResponse{}},
-	}[path.Base(of.FullMethod)]
-	err := stream.RecvMsg(messages[0])
-	for c := s.hear(stream.Context(), messages[0], messages[1]); err == nil; {
+// serve says what the test says, once if the call is no stream.
+func (s *sidecar) serve(_ any, stream grpc.ServerStream) error {
+	called, _ := grpc.MethodFromServerStream(stream)
+	name := protoreflect.FullName(strings.ReplaceAll(called[1:], "/", "."))
+	method := must(protoregistry.GlobalFiles.FindDescriptorByName(name)).(protoreflect.MethodDescriptor)
+	request, empty := emptyOf(method.Input()), emptyOf(method.Output())
+	err := stream.RecvMsg(request)
+	c := s.hear(&arrival{
+		Message: request, ctx: stream.Context(), empty: empty, isStream: method.IsStreamingServer(), said: make(chan any, 64),
+	})
+	for isFirst := true; err == nil && (isFirst || c.isStream); isFirst = false {
 		select {
 		case <-c.ctx.Done():
-			return c.ctx.Err()
-		case said := <-c.said:
-			if message, isMessage := said.(proto.Message); isMessage {
-				err = stream.SendMsg(message)
-			} else {
+			err = c.ctx.Err()
+		case told := <-c.said:
+			if made, isMade := told.(func(request any) any); isMade {
+				told = made(request)
+			}
+			if words, isSaid := told.(said); isSaid {
+				told = fillIn(empty, s.kernel, words)
+			}
+			message, isMessage := told.(proto.Message)
+			if !isMessage {
 				// Without an error it is no more than an end.
-				err, _ = said.(error)
+				err, _ = told.(error)
 				return err
 			}
+			err = stream.SendMsg(message)
 		}
 	}
 	return err
+}
+
+func emptyOf(message protoreflect.MessageDescriptor) proto.Message {
+	return must(protoregistry.GlobalTypes.FindMessageByName(message.FullName())).New().Interface()
 }
 
 // on is a stream by its number, and the newest without one.
