@@ -9,62 +9,56 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
+// A token that is checked, a path that is resolved, and what a sidecar says of itself are rows of tests/clients.
 func (stories) EachCallSendsWhatItSaysAndFailsWithTheSidecarsError(s *stage) {
 	key, path := LockKey{Function: "f"}, LockPath("p")
-	wireKey, wirePath := key.selector(), path.selector()
-	revision, token := uint64(3), uint64(9)
-	ctx, c := s.Context(), s.client
+	const lock, ofTeam = `lock:{key:{function:"f"}} `, `labels:{key:"team" value:"a"} share:"s" `
+	ctx, c, labels, revision := s.Context(), s.client, map[string]string{"team": "a"}, uint64(3)
 	s.answers = map[string]any{"": status.Error(codes.Unimplemented, "")}
 	for i, call := range []struct {
-		request proto.Message
-		err     error
+		name, request string
+		err           error
 	}{
-		{&leaseholdv1.ReleaseLeaseRequest{LeaseId: "l", Checkpoint: []byte("v")}, errOf(c.Release(ctx, "l", WithCheckpoint([]byte("v"))))},
-		{&leaseholdv1.ExtendLeaseRequest{LeaseId: "l", MaxHold: wireDuration(time.Hour)}, errOf(c.Extend(ctx, "l", time.Hour))},
-		{&leaseholdv1.ReportProgressRequest{LeaseId: "l"}, errOf(c.ReportProgress(ctx, "l"))},
-		{&leaseholdv1.GetHoldRequest{LeaseId: "l"}, errOf(c.GetHold(ctx, "l"))},
-		{&leaseholdv1.SaveCheckpointRequest{LeaseId: "l", Value: []byte("v")}, errOf(c.SaveCheckpoint(ctx, "l", []byte("v")))},
-		{&leaseholdv1.GetLockRequest{Lock: wirePath, WithCheckpoint: true}, errOf(c.GetCheckpoint(ctx, path))},
-		{&leaseholdv1.GetLockRequest{Lock: wireKey}, errOf(c.GetLock(ctx, key))},
-		{&leaseholdv1.CheckTokenRequest{Lock: wireKey, FencingToken: 7}, errOf(c.CheckToken(ctx, key, 7))},
-		{&leaseholdv1.BreakLockRequest{
-			Lock: wireKey, Reason: "r", BrokenBy: "me", Mode: leaseholdv1.BreakMode_BREAK_MODE_NOW, FencingToken: &token,
-		}, errOf(c.BreakLock(ctx, key, BreakOptions{Reason: "r", By: "me", Now: true, FencingToken: token}))},
-		{&leaseholdv1.ResolvePathRequest{Key: key.wire()}, errOf(c.ResolvePath(ctx, key))},
-		{&leaseholdv1.GetServerInfoRequest{}, errOf(c.GetServerInfo(ctx))},
-		{&leaseholdv1.ListLocksRequest{
-			Under: &leaseholdv1.ListLocksRequest_HostId{HostId: "h"}, Labels: map[string]string{"team": "a"}, Share: "s", PageSize: 9,
-			States: []leaseholdv1.LockState{leaseholdv1.LockState_LOCK_STATE_BREAKING},
-		}, lastOf(c.ListLocks(ctx, ListOptions{
-			HostID: "h", Labels: map[string]string{"team": "a"}, Share: "s", PageSize: 9, States: []LockState{LockStateBreaking},
+		{"ReleaseLease", `lease_id:"l" checkpoint:"v"`, errOf(c.Release(ctx, "l", WithCheckpoint([]byte("v"))))},
+		{"ExtendLease", `lease_id:"l" max_hold:{seconds:3600}`, errOf(c.Extend(ctx, "l", time.Hour))},
+		{"ReportProgress", `lease_id:"l"`, errOf(c.ReportProgress(ctx, "l"))},
+		{"GetHold", `lease_id:"l"`, errOf(c.GetHold(ctx, "l"))},
+		{"SaveCheckpoint", `lease_id:"l" value:"v"`, errOf(c.SaveCheckpoint(ctx, "l", []byte("v")))},
+		{"GetLock", `lock:{lock_path:"p"} with_checkpoint:true`, errOf(c.GetCheckpoint(ctx, path))},
+		{"GetLock", lock, errOf(c.GetLock(ctx, key))},
+		{"BreakLock", lock + `reason:"r" broken_by:"me" mode:BREAK_MODE_NOW fencing_token:9`,
+			errOf(c.BreakLock(ctx, key, BreakOptions{Reason: "r", By: "me", Now: true, FencingToken: 9}))},
+		{"ListLocks", ofTeam + `host_id:"h" page_size:9 states:LOCK_STATE_BREAKING`, lastOf(c.ListLocks(ctx, ListOptions{
+			HostID: "h", Labels: labels, Share: "s", PageSize: 9, States: []LockState{LockStateBreaking},
 		}))},
-		{&leaseholdv1.GetScheduleRequest{Lock: wireKey}, errOf(c.GetSchedule(ctx, key))},
-		{&leaseholdv1.PauseScheduleRequest{Lock: wireKey}, errOf(c.PauseSchedule(ctx, key))},
-		{&leaseholdv1.ResumeScheduleRequest{Lock: wirePath}, errOf(c.ResumeSchedule(ctx, path))},
-		{&leaseholdv1.TriggerScheduleRequest{Lock: wireKey, RequestId: "x"}, errOf(c.TriggerSchedule(ctx, key, "x"))},
-		{&leaseholdv1.RemoveScheduleRequest{Lock: wireKey, Reason: "r", Force: true}, errOf(c.RemoveSchedule(ctx, key, "r", true))},
-		{&leaseholdv1.ResetScheduleRequest{
-			Lock: wireKey, Reason: "r", Revision: &revision, Watermark: &timestamppb.Timestamp{Seconds: 500},
-		}, errOf(c.ResetSchedule(ctx, key, ScheduleReset{Reason: "r", Watermark: time.Unix(500, 0), Revision: &revision}))},
-		{&leaseholdv1.ListSchedulesRequest{Under: &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: "p"}, PageSize: 9},
-			lastOf(c.ListSchedules(ctx, ListSchedulesOptions{Prefix: "p", PageSize: 9}))},
-		{&leaseholdv1.PreviewScheduleRequest{
-			Spec: &leaseholdv1.ScheduleSpec{Timetable: &leaseholdv1.ScheduleSpec_Cron{Cron: "@daily"}}, Count: 2, Key: key.wire(),
-			After: &timestamppb.Timestamp{Seconds: 1_000}, Needs: 1,
-		}, errOf(c.PreviewSchedule(ctx, ScheduleSpec{Key: key, Cron: "@daily"}, time.Unix(1_000, 0), 2))},
-		{&leaseholdv1.CompleteRunRequest{RunId: "r", Outcome: leaseholdv1.RunOutcome_RUN_OUTCOME_FAILED, Detail: "d"},
+		// What it tells is a row of tests/clients.
+		{"WatchLocks", ofTeam + `prefix:"p"`, lastOf(c.WatchLocks(ctx, WatchOptions{Prefix: "p", Labels: labels, Share: "s"}))},
+		{"WatchLocks", `host_id:"h"`, lastOf(c.WatchLocks(ctx, WatchOptions{HostID: "h"}))},
+		{"GetSchedule", lock, errOf(c.GetSchedule(ctx, key))},
+		{"PauseSchedule", lock, errOf(c.PauseSchedule(ctx, key))},
+		{"ResumeSchedule", `lock:{lock_path:"p"}`, errOf(c.ResumeSchedule(ctx, path))},
+		{"TriggerSchedule", lock + `request_id:"x"`, errOf(c.TriggerSchedule(ctx, key, "x"))},
+		{"RemoveSchedule", lock + `reason:"r" force:true`, errOf(c.RemoveSchedule(ctx, key, "r", true))},
+		{"ResetSchedule", lock + `reason:"r" revision:3 watermark:{seconds:500}`,
+			errOf(c.ResetSchedule(ctx, key, ScheduleReset{Reason: "r", Watermark: time.Unix(500, 0), Revision: &revision}))},
+		{"ListSchedules", `prefix:"p" page_size:9`, lastOf(c.ListSchedules(ctx, ListSchedulesOptions{Prefix: "p", PageSize: 9}))},
+		{"PreviewSchedule", `spec:{cron:"@daily"} count:2 key:{function:"f"} after:{seconds:1000} needs:1`,
+			errOf(c.PreviewSchedule(ctx, ScheduleSpec{Key: key, Cron: "@daily"}, time.Unix(1_000, 0), 2))},
+		{"CompleteRun", `run_id:"r" outcome:RUN_OUTCOME_FAILED detail:"d"`,
 			errOf(c.CompleteRun(ctx, "r", Completion{Outcome: RunOutcomeFailed, Detail: "d"}))},
 	} {
-		says := as[*RefusedError](s, call.err).Error()
-		want(s, status.Code(call.err) == codes.Unimplemented && proto.Equal(s.calls[i], call.request), says, s.calls[i], "not", call.request)
-		isOfSchedules := strings.Contains(string(call.request.ProtoReflect().Descriptor().Name()), "Schedule")
-		want(s, !isOfSchedules || strings.Contains(says, "does not know schedules"), "S37:", says)
+		says, sent := as[*RefusedError](s, call.err).Error(), s.calls[i].Message
+		request := sent.ProtoReflect().New().Interface()
+		ok(s, prototext.Unmarshal([]byte(call.request), request))
+		isSent := string(sent.ProtoReflect().Descriptor().Name()) == call.name+"Request" && proto.Equal(sent, request)
+		want(s, isSent && status.Code(call.err) == codes.Unimplemented, says, sent, "not", call.name, request)
+		want(s, !strings.Contains(call.name, "Schedule") || strings.Contains(says, "does not know schedules"), "S37:", says)
 	}
 }
 
@@ -135,9 +129,14 @@ func (stories) AnAnswerWithoutWhatItIsAboutIsAnError(s *stage) {
 		s.always("AcquireLease", over)
 		failures = append(failures, errOf(c.Acquire(ctx, LeaseSpec{})))
 	}
-	for _, err := range failures {
+	asked := s.nextRun()
+	s.on(0).said <- &leaseholdv1.SubscribeScheduleResponse{
+		Event: &leaseholdv1.SubscribeScheduleResponse_Run{Run: &leaseholdv1.Run{}},
+	}
+	for _, err := range append(failures, (<-asked).err) {
 		as[*ProtocolError](s, err)
 	}
+	s.wantAlive(1)
 }
 
 func (stories) AHoldAsksForWhatTheSidecarKnowsOfItAndTheValidityCounts(s *stage) {
@@ -186,29 +185,19 @@ func (stories) S37ACallTriesOnWhereItIsWhileItsWaitLasts(s *stage) {
 	want(s, refusals == 4 && s.made.Load() == 1, refusals, s.made.Load())
 }
 
-func (stories) AWaiterThatHearsNothingAsksAgainElsewhereForWhatIsLeftOfItsWait(s *stage) {
-	asked := s.asks(s.Context(), LeaseSpec{Wait: time.Hour})
+// Where a wait goes on is a vector: over another connection than the silent one.
+func (stories) AWaiterIsToldItsPlaceOnceAndHasAnErrorIfNoSidecarIsBackInTime(s *stage) {
+	asked := s.asks(s.Context(), LeaseSpec{Wait: 91 * time.Second})
 	for _, position := range []uint32{2, 2, 1} {
 		s.says("waiting", said{"position": position})
 	}
-	// A repeated word is told once.
 	s.wantTold("waiting 2", "waiting 1")
 	s.pass(90_050)
-	s.wantSent("hold wait 3600000", "hold wait 3509950")
 	s.wantAlive(2)
 	want(s, s.on(2).by != s.on(1).by, "it is asked for over the silent connection")
-	s.granted(asked)
-}
-
-func (stories) ATryThatHearsNothingIsAnErrorAndSoIsAWaitThatIsOverWhenNoSidecarIsBack(s *stage) {
-	asked := s.asks(s.Context(), LeaseSpec{})
-	refused := as[*RefusedError](s, (<-asked).err)
-	want(s, refused.Code == CodeUnavailable && s.clock() == 90_000, refused, s.clock())
-	asked = s.asks(s.Context(), LeaseSpec{Wait: 500 * time.Millisecond})
-	s.says("waiting", said{"position": 1})
 	s.kill()
 	as[*UnreachableError](s, (<-asked).err)
-	want(s, s.clock() == 90_500, s.clock())
+	want(s, s.clock() == 91_000, s.clock())
 }
 
 // watches watches a lock; told are the paths, and the error that ended it.
@@ -251,21 +240,4 @@ func (stories) AWatchTellsNoRecordTwiceAndGoesOnWhereNothingIsHeardOrItsSidecarR
 	s.kill()
 	as[*UnreachableError](s, (<-over).err)
 	want(s, s.clock() >= 190_000, "it tries on for 90 s:", s.clock())
-}
-
-// What a watch of many tells after a break is a row of tests/clients.
-func (stories) AWatchOfManySendsWhatItIsOf(s *stage) {
-	for _, wanted := range []*leaseholdv1.WatchLocksRequest{
-		{Under: &leaseholdv1.WatchLocksRequest_Prefix{Prefix: "p"}, Labels: map[string]string{"team": "a"}, Share: "s"},
-		{Under: &leaseholdv1.WatchLocksRequest_HostId{HostId: "h"}},
-	} {
-		ctx, cancel := context.WithCancel(s.Context())
-		options := WatchOptions{HostID: wanted.GetHostId(), Prefix: wanted.GetPrefix(), Labels: wanted.GetLabels(), Share: wanted.GetShare()}
-		over := later(func() (any, error) { return nil, lastOf(s.client.WatchLocks(ctx, options)) })
-		sent := request[*leaseholdv1.WatchLocksRequest](s)
-		want(s, proto.Equal(sent, wanted), sent)
-		cancel()
-		wantIs(s, (<-over).err, context.Canceled)
-		s.wantAlive()
-	}
 }

@@ -97,14 +97,16 @@ func TestAFirstCallIsGivenUpWithItsContext(t *testing.T) {
 	}, Option(silent))
 }
 
-func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
+func TestTLSWithBearerTokenAndTheClientCertificateThatIsTheNewestWhenItConnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		authority, strangers := newAuthority(), newAuthority()
+		server, serverKey := certificate("localhost")
+		client, clientKey := certificate("client")
+		strange, strangeKey := certificate("client")
 		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(authority.pem)
-		serverPair := must(tls.X509KeyPair(authority.issue("localhost")))
+		pool.AppendCertsFromPEM(client)
 		s := newStage(t, "ours", grpc.Creds(credentials.NewTLS(&tls.Config{
-			Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			Certificates: []tls.Certificate{must(tls.X509KeyPair(server, serverKey))}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: pool,
 		})))
 		defer s.leave()
 		s.always("", status.Error(codes.ResourceExhausted, "enough"))
@@ -113,20 +115,31 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 			defer client.Close()
 			return errOf(client.Acquire(s.Context(), LeaseSpec{}))
 		}
-		certificate, key := authority.issue("client")
-		ours := WithClientCertificate(certificate, key)
-		refused := as[*RefusedError](t, first(WithCA(authority.pem), ours, WithBearerToken(" secret\n")))
-		want(t, refused.Code == CodeResourceExhausted, refused)
+		// The source is asked when the client is made, and for each connection.
+		then := func(certificate, key []byte, err error) Option {
+			var asked atomic.Int32
+			return WithTLSSource(func(context.Context) (TLS, error) {
+				if asked.Add(1) == 1 {
+					return TLS{CA: server}, nil
+				}
+				return TLS{CA: server, Certificate: certificate, Key: key}, err
+			})
+		}
+		ours := WithClientCertificate(client, clientKey)
+		for _, opts := range [][]Option{
+			{WithCA(server), ours, WithBearerToken(" secret\n")}, {then(client, clientKey, nil)},
+		} {
+			refused := as[*RefusedError](t, first(opts...))
+			want(t, refused.Code == CodeResourceExhausted, refused)
+		}
 		same(t, "token", s.calls[0].head.Get("authorization"), []string{"Bearer secret"})
-		strange, strangeKey := strangers.issue("client")
-		source := WithTLSSource(func(context.Context) (TLS, error) {
-			return TLS{CA: authority.pem, Certificate: strange, Key: strangeKey}, nil
-		})
+		gone := as[*UnreachableError](t, first(then(nil, nil, errors.New("no such file"))))
+		want(t, strings.Contains(gone.Error(), "its certificates cannot be loaded: no such file"), gone)
 		for name, opts := range map[string][]Option{
-			"no certificate":    {WithCA(authority.pem)},
-			"a strange one":     {source},
-			"another authority": {WithCA(strangers.pem), ours},
-			"another name":      {WithCA(authority.pem), ours, WithServerName("elsewhere")},
+			"no certificate":    {WithCA(server)},
+			"a strange one":     {then(strange, strangeKey, nil)},
+			"another authority": {WithCA(strange), ours},
+			"another name":      {WithCA(server), ours, WithServerName("elsewhere")},
 		} {
 			text := as[*UnreachableError](t, first(opts...)).Error()
 			want(t, strings.Contains(text, wantsCertificate) != strings.HasPrefix(name, "another"), name, text)
@@ -134,55 +147,15 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 	})
 }
 
-func TestTheNextConnectionHasTheNewestCertificates(t *testing.T) {
-	authority := newAuthority()
-	var asked atomic.Int32
-	source := func(context.Context) (TLS, error) {
-		if asked.Add(1) == 3 {
-			return TLS{}, errors.New("no such file")
-		}
-		return TLS{CA: authority.pem}, nil
-	}
-	credentials := must(gather([]Option{WithTLSSource(source)}).credentials(t.Context(), true))
-	var err error
-	for range 2 {
-		ours, theirs := net.Pipe()
-		_ = theirs.Close()
-		_, _, err = credentials.ClientHandshake(t.Context(), "localhost", ours)
-	}
-	want(t, asked.Load() == 3 && strings.Contains(err.Error(), "its certificates cannot be loaded: no such file"), asked.Load(), err)
-}
-
-// authority issues certificates for a test.
-type authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-	pem         []byte
-}
-
-func newAuthority() *authority {
-	a := &authority{key: must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))}
-	a.certificate = &x509.Certificate{
-		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
-	}
-	der := a.sign(a.certificate, a.key)
-	a.certificate, a.pem = must(x509.ParseCertificate(der)), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return a
-}
-
-func (a *authority) sign(certificate *x509.Certificate, key *ecdsa.PrivateKey) []byte {
-	certificate.SerialNumber = big.NewInt(1)
-	certificate.NotBefore, certificate.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	return must(x509.CreateCertificate(rand.Reader, certificate, a.certificate, key.Public(), a.key))
-}
-
-// issue gives a certificate for a name, and its key.
-func (a *authority) issue(name string) (certificate, key []byte) {
+// certificate gives one for a name, which is an authority that has issued only this, and its key.
+func certificate(name string) (certificate, key []byte) {
 	private := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
-	der := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IsCA: true,
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, private)
+	}
+	der := must(x509.CreateCertificate(rand.Reader, of, of, private.Public(), private))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(private))})
 }

@@ -33,26 +33,19 @@ func (stories) AHoldTellsItsGrantAndNoSecrets(s *stage) {
 	wantIs(s, hold.Loss(), nil)
 }
 
-func (stories) ACallerThatGivesUpLeavesTheQueue(s *stage) {
-	ctx, cancel := context.WithCancelCause(s.Context())
-	asked := s.asks(ctx, LeaseSpec{})
+func (stories) S14ACallerThatGivesUpLeavesTheQueueAndStillHoldsUntilItReleases(s *stage) {
+	ctx, cancel := context.WithTimeoutCause(s.Context(), time.Second, errWork)
+	defer cancel()
+	hold, asked := s.granted(s.asks(ctx, LeaseSpec{})), s.asks(ctx, LeaseSpec{})
 	s.says("waiting", said{"position": 1})
-	cancel(errWork)
+	s.pass(1_000)
 	err := (<-asked).err
-	want(s, errors.Is(err, context.Canceled) && errors.Is(err, errWork), err)
-	s.wantAlive()
-}
-
-func (stories) S14ACancelledCallerStillHoldsUntilItReleases(s *stage) {
-	ctx, cancel := context.WithTimeout(s.Context(), time.Hour)
-	hold := s.granted(s.asks(ctx, LeaseSpec{}))
-	cancel()
 	<-hold.Context().Done()
 	s.wantAlive(1)
-	want(s, hold.Valid() && hold.Loss() == nil, "the hold was given up")
+	want(s, errors.Is(err, context.DeadlineExceeded) && errors.Is(err, errWork) && hold.Valid() && hold.Loss() == nil, err, hold.Loss())
 	s.releases(hold)
 	s.wantAlive()
-	s.wantSent("hold", "release 1")
+	s.wantSent("hold", "hold", "release 1")
 }
 
 func (stories) ASlowListenerKeepsNothingWaiting(s *stage) {
@@ -107,8 +100,6 @@ func TestWithHoldReleasesHoweverTheWorkEndsAndHidesNoError(t *testing.T) {
 		isWanted func(err error) bool
 	}
 	each(t, map[string]ending{
-		"well":        {func(context.Context) error { return nil }, is(nil)},
-		"failed":      {func(context.Context) error { return errWork }, is(errWork)},
 		"unconfirmed": {func(context.Context) error { return errWork }, isUnconfirmed},
 		"cancelled":   {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, is(context.Canceled)},
 		"lost":        {func(ctx context.Context) error { <-ctx.Done(); return errWork }, isLost},
@@ -200,26 +191,27 @@ func (stories) ClosingTellsOfAReleaseThatNobodyAnswers(s *stage) {
 }
 
 func TestClosingWaitsForReleasesAndCompletionsThatAreUnderWayAsLongAsAReleaseMayTake(t *testing.T) {
-	type begun = func() error
-	for call, begin := range map[string]func(s *stage) begun{
-		"release": func(s *stage) begun {
+	for call, begin := range map[string]func(s *stage) func() error{
+		"release": func(s *stage) func() error {
 			hold := s.holds()
 			return func() error { return errOf(hold.Release(s.Context())) }
 		},
-		"complete_run": func(s *stage) begun {
+		"complete_run": func(s *stage) func() error {
 			run := s.running()
 			return func() error { return errOf(run.Succeed(s.Context())) }
 		},
 		// Of a lock that was acquired by a unary call.
-		"release 0": func(s *stage) begun { return func() error { return errOf(s.client.Release(s.Context(), "lease-1")) } },
+		"release 0": func(s *stage) func() error {
+			return func() error { return errOf(s.client.Release(s.Context(), "lease-1")) }
+		},
 	} {
 		for _, isAnswered := range []bool{true, false} {
 			staged(t, func(s *stage) {
 				end, name := begin(s), strings.Fields(call)[0]
 				answer := s.answers[name]
 				s.always(name, nil)
-				ended := later(func() (any, error) { return nil, end() })
-				closed := later(func() (any, error) { return nil, s.client.Close() })
+				ended := ending(end)
+				closed := ending(s.client.Close)
 				s.pass(9_999)
 				want(s, len(closed) == 0 && len(ended) == 0, call, "was cut short")
 				if isAnswered {
@@ -291,7 +283,7 @@ func (stories) S16ACallThatWaitsForAResumeEndsWithItsContextAndASaveWithTheHold(
 	hold := s.holds()
 	s.always("report_progress", nil)
 	impatient, cancel := context.WithCancel(s.Context())
-	reported := later(func() (any, error) { return nil, hold.ReportProgress(impatient) })
+	reported := ending(func() error { return hold.ReportProgress(impatient) })
 	s.breaks(0, errGone)
 	saved := later(func() (uint64, error) { return hold.Save(impatient, nil) })
 	s.give("report_progress", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
@@ -326,19 +318,4 @@ func (stories) S26AnOlderSaveThatIsAnsweredLaterIsNotTheCheckpointAndWhatAResume
 		value := string(hold.Checkpoint().Value)
 		want(s, value == stored.wanted && sinceBase(ends) == limit, stored, value, ends)
 	}
-}
-
-func (stories) S21EachTryOfACallCountsFromWhenItWasSent(s *stage) {
-	s.kernel = "elsewhere"
-	hold := s.holds()
-	s.always("report_progress", nil)
-	reported := later(func() (any, error) { return nil, hold.ReportProgress(s.Context()) })
-	s.breaks(0, errGone)
-	s.says("granted", said{"until": 58_000, "for": 58_000, "generation": 2})
-	s.pass(1_000)
-	s.give("report_progress", refusing{Code: "FAILED_PRECONDITION", Reason: "HOLD_LOST", Loss: "TAKEN"}.err())
-	s.pass(1_200)
-	s.give("report_progress", said{"until": 59_200, "for": 58_000})
-	ok(s, (<-reported).err)
-	want(s, sinceBase(hold.ValidUntil()) == 59_000, sinceBase(hold.ValidUntil()))
 }

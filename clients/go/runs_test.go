@@ -29,15 +29,6 @@ func (stories) ARunIsCompletedByItsOwnContextAndShowsNoSecrets(s *stage) {
 	want(s, sent.GetLeaseId() == "lease-1" && sent.GetRunId() == "run-1" && string(sent.GetCheckpoint()) == "page 7", sent)
 }
 
-func (stories) ARunWithoutAGrantIsAnError(s *stage) {
-	asked := s.nextRun()
-	s.on(0).said <- &leaseholdv1.SubscribeScheduleResponse{
-		Event: &leaseholdv1.SubscribeScheduleResponse_Run{Run: &leaseholdv1.Run{}},
-	}
-	as[*ProtocolError](s, (<-asked).err)
-	s.wantAlive()
-}
-
 func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysItOrTwoSecondsHavePassed(t *testing.T) {
 	for _, isTold := range []bool{true, false} {
 		staged(t, func(s *stage) {
@@ -56,14 +47,21 @@ func TestT12TheStreamOutlivesADeadlineUntilTheSidecarSaysItOrTwoSecondsHavePasse
 	}
 }
 
-func (stories) AClosedClientReturnsItsRunAndCompletesNone(s *stage) {
-	run := s.running()
-	err := s.client.Close()
-	want(s, err == nil && !run.Valid(), err)
+func (stories) ClosingTheClientReturnsItsRunCompletesNoneAndEndsEvery(s *stage) {
+	over := s.works(s.Context(), func(ctx context.Context, run *Run) error {
+		err := s.client.Close()
+		want(s, err == nil && !run.Valid(), err)
+		wantIs(s, errOf(run.Succeed(s.Context())), ErrClosed)
+		return ctx.Err()
+	})
+	s.says("run", s.fresh())
+	wantIs(s, (<-over).err, ErrClosed)
 	s.wantSent("subscribe", "complete_run 1 RETURNED")
-	wantIs(s, errOf(run.Succeed(s.Context())), ErrClosed)
-	s.runs.Close()
 	wantIs(s, errOf(s.runs.Next(s.Context())), ErrClosed)
+}
+
+func (s *stage) works(ctx context.Context, work func(ctx context.Context, run *Run) error) <-chan outcome[any] {
+	return ending(func() error { return s.client.Every(ctx, s.nightly(), work) })
 }
 
 func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
@@ -87,13 +85,11 @@ func TestWhatBecomesOfTheWorkIsTheOutcomeAndAnotherRunFollows(t *testing.T) {
 	}, func(s *stage, outcome string, of ending) {
 		ctx, cancel := context.WithCancel(s.Context())
 		var runs []*Run
-		over := later(func() (any, error) {
-			return nil, s.client.Every(ctx, s.nightly(), func(ctx context.Context, run *Run) error {
-				runs = append(runs, run)
-				err := of.work(ctx)
-				want(s, run.Valid() == (of.event != "lost") || len(runs) > 1, "it is told before the end:", err)
-				return err
-			})
+		over := s.works(ctx, func(ctx context.Context, run *Run) error {
+			runs = append(runs, run)
+			err := of.work(ctx)
+			want(s, run.Valid() == (of.event != "lost") || len(runs) > 1, "it is told before the end:", err)
+			return err
 		})
 		s.says("standby", said{"understood": true})
 		s.says("run", s.fresh())
@@ -136,9 +132,7 @@ func (stories) APanicHasFailed(s *stage) {
 }
 
 func (stories) EveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(s *stage) {
-	over := later(func() (any, error) {
-		return nil, s.client.Every(s.Context(), s.nightly(), func(context.Context, *Run) error { return nil })
-	})
+	over := s.works(s.Context(), func(context.Context, *Run) error { return nil })
 	for range 3 {
 		s.breaks(0, errGone)
 		s.pass(s.clock() + 10_000)
@@ -157,19 +151,8 @@ func (stories) EveryGoesOnWhileNoSidecarAnswersAndEndsWhereThatDoesNotHelp(s *st
 	want(s, err != nil && mayPass(err), "a sidecar that was never there is an error at once:", err)
 }
 
-func (stories) ClosingTheClientEndsEvery(s *stage) {
-	over := later(func() (any, error) {
-		return nil, s.client.Every(s.Context(), s.nightly(), func(ctx context.Context, _ *Run) error {
-			ok(s, s.client.Close())
-			return ctx.Err()
-		})
-	})
-	s.says("run", s.fresh())
-	wantIs(s, (<-over).err, ErrClosed)
-}
-
 func (s *stage) leads(ctx context.Context, spec LeaseSpec, run func(ctx context.Context, term *Hold) error) <-chan outcome[any] {
-	return later(func() (any, error) { return nil, s.client.Lead(ctx, spec, run) })
+	return ending(func() error { return s.client.Lead(ctx, spec, run) })
 }
 
 func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
@@ -193,15 +176,18 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 	}, func(s *stage, name string, term ending) {
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
-		over := s.leads(ctx, LeaseSpec{}, term.run)
+		// S33 to S35: terms are asked for with them.
+		over := s.leads(ctx, LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}, term.run)
+		const asks = "hold priority 3 yields share workers"
 		for range 2 {
-			want(s, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetWaitWithoutEnd(), "a leader waits without end")
+			spec := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec()
+			want(s, spec.GetWaitWithoutEnd() && spec.GetRebalance(), "a leader waits without end:", spec)
 			s.says("granted", s.fresh())
 			if term.event != "" {
 				s.says(term.event, said{"reason": "TAKEN", "by": "me"})
 			}
 			// S13: also the lost ones say that they are known.
-			s.wantSent("hold", "release 1")
+			s.wantSent(asks, "release 1")
 			if !term.goesOn {
 				err := (<-over).err
 				want(s, errors.Is(err, term.err) && (err == nil) == (term.err == nil), err)
@@ -212,7 +198,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 			s.wantSent()
 			s.pass(s.clock() + 1)
 		}
-		s.wantSent("hold")
+		s.wantSent(asks)
 		cancel()
 		wantIs(s, (<-over).err, context.Canceled)
 	})
@@ -245,14 +231,4 @@ func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *s
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.DataLoss, codes.FailedPrecondition} {
 		want(s, !passes(refusal(status.Error(code, "no"))), code)
 	}
-}
-
-func (stories) S33ToS35TermsAreAskedForWithThem(s *stage) {
-	ctx, cancel := context.WithCancel(s.Context())
-	spec := LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}
-	over := s.leads(ctx, spec, func(context.Context, *Hold) error { return nil })
-	s.wantSent("hold priority 3 yields share workers")
-	want(s, request[*leaseholdv1.HoldLeaseRequest](s).GetSpec().GetRebalance(), "it does not rebalance")
-	cancel()
-	wantIs(s, (<-over).err, context.Canceled)
 }

@@ -144,6 +144,11 @@ func later[T any](call func() (T, error)) <-chan outcome[T] {
 	return over
 }
 
+// ending is later of what gives no more than an error.
+func ending(call func() error) <-chan outcome[any] {
+	return later(func() (any, error) { return nil, call() })
+}
+
 func (s *stage) asks(ctx context.Context, spec LeaseSpec) <-chan outcome[*Hold] {
 	if spec.OnEvent == nil {
 		spec.OnEvent = s.hear
