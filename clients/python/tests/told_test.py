@@ -115,8 +115,9 @@ def a_run_tells_what_it_is_of() -> None:
 def what_is_not_told_is_none() -> None:
     record = LockRecord._from_wire(lock_pb2.LockRecord(break_note=lock_pb2.BreakNote()))
     assert record.break_note is not None
-    told = (record.acquired_at, record.lease_duration, record.reserved, record.checkpoint, record.break_note.mode)
-    assert told == (None,) * 5
+    note = record.break_note
+    told = (record.acquired_at, record.lease_duration, record.reserved, record.checkpoint, note.mode, note.for_priority)
+    assert told == (None,) * 6
     assert leasehold.Notice(1_058, "", "", None).for_priority is None
 
 
