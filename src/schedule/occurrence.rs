@@ -66,12 +66,13 @@ pub enum Concluded {
 }
 
 /// Decides, under the lease, what becomes of a caller that names this occurrence. `token` is the one that it
-/// is granted with, if it is.
+/// is granted with, if it is; `ungranted` are those of its starts that came to nothing (T6).
 #[must_use]
 pub fn claim(
     record: Option<&ScheduleRecord>,
     Occurrence { at, max_attempts }: Occurrence,
     token: FencingToken,
+    ungranted: &[FencingToken],
     store_time: UtcSecond,
 ) -> Claim {
     if record.is_some_and(|record| !is_of_occurrences(record)) {
@@ -89,7 +90,9 @@ pub fn claim(
     }
     // T4: nobody has the lease, so whose run stands there has died, or has let go without an outcome.
     if let Some(run) = record.run.take() {
-        end(&mut record, run, Outcome::Abandoned);
+        let is_seen = !ungranted.contains(&run.token);
+        let outcome = if is_seen { Outcome::Abandoned } else { Outcome::Returned };
+        end(&mut record, run, outcome);
     }
     let occasion = Occasion::Scheduled(at);
     let last = record.ended.iter().find(|ended| ended.occasion == occasion).cloned();

@@ -29,7 +29,7 @@ impl Lock {
     fn claim_within(&mut self, at: UtcSecond, max_attempts: Option<u32>) -> Claim {
         self.grants += 1;
         let occurrence = Occurrence { at, max_attempts };
-        let claim = claim(self.record().as_ref(), occurrence, token(self.grants), NOW);
+        let claim = claim(self.record().as_ref(), occurrence, token(self.grants), &[], NOW);
         match &claim {
             Claim::Granted { record, .. } | Claim::AlreadyDone { record: Some(record), .. } => {
                 self.write(record.as_ref().clone());

@@ -51,16 +51,21 @@ pub enum Claimed {
     Unreadable(RecordError),
 }
 
-/// What a caller that names `occurrence` writes beside its token (T1).
+/// What a caller that names `occurrence` writes beside its token (T1). With the tokens in `ungranted` it was
+/// to be granted it before, and was not (T6).
 #[must_use]
-pub fn claim_over(found: &Found, occurrence: Occurrence) -> (Verdict, Claimed) {
+pub fn claim_over(
+    found: &Found,
+    occurrence: Occurrence,
+    ungranted: &[FencingToken],
+) -> (Verdict, Claimed) {
     let now = found.store_time.into();
     let record = match ScheduleRecord::from_fields(&found.fields) {
         Ok(record) => record,
         Err(error) => return (Verdict::Nothing, Claimed::Unreadable(error)),
     };
     let write = |record: ScheduleRecord| record.into_fields(found.fields.clone());
-    match claim(record.as_ref(), occurrence, found.token, now) {
+    match claim(record.as_ref(), occurrence, found.token, ungranted, now) {
         Claim::Granted { record, attempt } => {
             let verdict = Verdict::Grant { fields: write(*record), max_hold: None };
             (verdict, Claimed::Granted { token: found.token, attempt })

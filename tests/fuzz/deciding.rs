@@ -73,7 +73,7 @@ fn report(number: u64, found: &Found) -> RunReport {
 pub(crate) fn decide(of: WriteOf, found: &Found) -> Verdict {
     match of {
         WriteOf::Grant(CallerId(number)) => match number % 5 {
-            0 | 1 => claim_over(found, occurrence(number / 5)).0,
+            0 | 1 => claim_over(found, occurrence(number / 5), &[]).0,
             2 => start_over(found, &ground(), &Beside::default()).0,
             3 => report(number / 5, found).write_over(found, false, &Beside::default()).0,
             _ => {

@@ -103,7 +103,7 @@ impl World {
         let token = FencingToken::from_u64(self.token << 12).unwrap();
         let occurrence = Occurrence { at, max_attempts: Some(ATTEMPTS) };
         let seen = if self.has(Bug::FutureAccepted) { i64::MAX } else { self.now };
-        match claim(self.record().as_ref(), occurrence, token, UtcSecond(seen)) {
+        match claim(self.record().as_ref(), occurrence, token, &[], UtcSecond(seen)) {
             Claim::Granted { record, attempt } => self.work(*record, occurrence, token, attempt),
             Claim::AlreadyDone { record, .. } => {
                 if let Some(record) = record {

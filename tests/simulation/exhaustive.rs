@@ -346,7 +346,7 @@ impl State {
 
     fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
         match of {
-            WriteOf::Grant(_) => claim_over(found, OCCURRENCE).0,
+            WriteOf::Grant(_) => claim_over(found, OCCURRENCE, &[]).0,
             WriteOf::Save(id) => {
                 let (verdict, concluded) = conclude_over(found, OCCURRENCE, Report::Succeeded);
                 self.concluding.insert(id, concluded);

@@ -18,6 +18,7 @@ use leasehold::schedule::{
 use leasehold::timetable::UtcSecond;
 
 use crate::simulation::chance::About;
+use crate::simulation::planted::Bug;
 use crate::simulation::world::World;
 
 /// The numbers of saves that bring no checkpoint begin here: those before are the ledger's.
@@ -43,6 +44,8 @@ pub(crate) struct Occurrences {
     last: u64,
     /// What was decided last for each caller.
     claimed: BTreeMap<CallerId, (Occurrence, Claimed)>,
+    /// With which tokens callers were to be granted each occurrence.
+    starts: BTreeMap<UtcSecond, Vec<(CallerId, FencingToken)>>,
     /// The saves that were not answered, and what was decided last of each.
     asked: BTreeMap<SaveId, (Told, Option<Concluded>)>,
     /// Those that are final, as was told, and how.
@@ -55,10 +58,38 @@ impl Occurrences {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    fn claim(&mut self, caller: CallerId, occurrence: Occurrence, found: &Found) -> Verdict {
-        let (verdict, claimed) = claim_over(found, occurrence);
+    /// `counts_its_own`: a mistake.
+    fn claim(
+        &mut self,
+        caller: CallerId,
+        occurrence: Occurrence,
+        found: &Found,
+        counts_its_own: bool,
+    ) -> Verdict {
+        let starts = self.starts.entry(occurrence.at).or_default();
+        let own = starts.iter().filter(|(of, _)| *of == caller && !counts_its_own);
+        let ungranted: Vec<_> = own.map(|(_, token)| *token).collect();
+        let (verdict, claimed) = claim_over(found, occurrence, &ungranted);
+        if let Claimed::Granted { token, .. } = claimed {
+            if !ungranted.is_empty() {
+                *self.counts.entry("occurrences: claimed again").or_default() += 1;
+            }
+            starts.push((caller, token));
+        }
         self.claimed.insert(caller, (occurrence, claimed));
         verdict
+    }
+
+    /// T6: so many attempts before are counted. What this caller was not granted since the last of others
+    /// counts for none; they cannot tell what was granted before.
+    fn counts_others(&self, caller: CallerId, at: UtcSecond, before: u32) -> Result<(), String> {
+        let starts = self.starts.get(&at).map_or(&[][..], Vec::as_slice);
+        let last = starts.iter().rposition(|(of, _)| *of != caller);
+        let most = last.map_or(0, |last| last + 1);
+        if before as usize <= most {
+            return Ok(());
+        }
+        Err(format!("T6: {at} counts {before} attempts for {caller:?}, and {most} may have been"))
     }
 
     fn conclude(&mut self, id: SaveId, found: &Found) -> Verdict {
@@ -103,6 +134,7 @@ impl Occurrences {
         if attempt > 1 {
             self.count("occurrences: granted again");
         }
+        self.counts_others(caller, occurrence.at, attempt - 1)?;
         let newest = self.recorded.last_key_value();
         match newest.filter(|(at, _)| **at >= occurrence.at) {
             Some((at, outcome)) => Err(format!(
@@ -123,6 +155,7 @@ impl Occurrences {
             }
             Claimed::AlreadyDone(ended) => {
                 self.count(if written { "occurrences: given up" } else { "occurrences: done" });
+                self.counts_others(caller, occurrence.at, ended.attempt)?;
                 match self.recorded.get(&occurrence.at).filter(|told| **told != ended.outcome) {
                     Some(told) => Err(format!(
                         "T8: {} was told as {told:?}, and now as {:?}",
@@ -242,7 +275,8 @@ impl World {
         let verdict = match of {
             WriteOf::Grant(caller) => {
                 let occurrence = self.clients[self.whose[&caller]].occurrence.unwrap();
-                self.checks.occurrences.claim(caller, occurrence, found)
+                let counts_its_own = self.bug == Some(Bug::CountsItsOwnStart);
+                self.checks.occurrences.claim(caller, occurrence, found, counts_its_own)
             }
             WriteOf::Save(id) => self.checks.occurrences.conclude(id, found),
         };

@@ -148,6 +148,8 @@ listed! {
         DecidedOverOldRecord,
         /// What is decided of a save is told as written, and is not (T8).
         OutcomeNotWritten,
+        /// Who was to be granted its occurrence, and was not, counts that as an attempt of another's (T6).
+        CountsItsOwnStart,
     }
 }
 

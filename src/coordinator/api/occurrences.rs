@@ -43,21 +43,24 @@ pub(in crate::coordinator) struct Named {
     path: LockPath,
     pub(in crate::coordinator) occurrence: Occurrence,
     claimed: Option<Claimed>,
+    /// The tokens that it was to be granted with: where it is decided again, it was not (T6).
+    tokens: Vec<FencingToken>,
 }
 
 impl Named {
     pub(in crate::coordinator) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
-        Self { path, occurrence, claimed: None }
+        Self { path, occurrence, claimed: None, tokens: Vec::new() }
     }
 
     /// One that was granted before, and goes on (S16).
-    pub(in crate::coordinator) const fn resumed(
+    pub(in crate::coordinator) fn resumed(
         path: LockPath,
         occurrence: Occurrence,
         token: FencingToken,
         attempt: u32,
     ) -> Self {
-        Self { path, occurrence, claimed: Some(Claimed::Granted { token, attempt }) }
+        let claimed = Some(Claimed::Granted { token, attempt });
+        Self { claimed, ..Self::new(path, occurrence) }
     }
 
     /// Which attempt this token was granted for; 0 if it was granted for none.
@@ -70,7 +73,10 @@ impl Named {
 
     /// What is written over the record that was found, beside the caller's token.
     pub(in crate::coordinator) fn decide(&mut self, found: &Found) -> Verdict {
-        let (verdict, claimed) = claim_over(found, self.occurrence);
+        let (verdict, claimed) = claim_over(found, self.occurrence, &self.tokens);
+        if let Claimed::Granted { token, .. } = claimed {
+            self.tokens.push(token);
+        }
         self.claimed = Some(claimed);
         verdict
     }

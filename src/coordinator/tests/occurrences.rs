@@ -288,3 +288,19 @@ async fn s11_an_occurrence_whose_hold_is_lost_is_granted_again() {
     pass(Duration::from_secs(5)).await;
     assert_eq!(sidecar.acquire(naming(at)).await.attempt, 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t6_who_was_not_granted_its_occurrence_counts_that_as_no_attempt() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let occurrence = Some(Occurrence { at: account.in_seconds(0), max_attempts: Some(1) });
+    let once = HoldRequest { occurrence, ..waiting("nightly", 10 * MINUTE) };
+    let asking = tokio::spawn({
+        let sidecar = sidecar.clone();
+        async move { sidecar.ask(once).await }
+    });
+    account.sleep_over_a_write(&sidecar, "leasehold_schedule_run").await;
+    let answer = asking.await.unwrap();
+    let Ok(Outcome::Granted(grant)) = answer else { panic!("{answer:?}") };
+    assert_eq!(grant.attempt, 1);
+}

@@ -99,6 +99,24 @@ impl Account {
         self.clock.now()
     }
 
+    /// The machine sleeps over the validity of a lease, between the write under it that puts this field in
+    /// the record and the answer.
+    pub(crate) async fn sleep_over_a_write(&self, sidecar: &Sidecar, field: &str) {
+        let (answers_late, longest_delay) = (1_000, SECOND);
+        let slow = FaultPlan { delay_answer: answers_late, longest_delay, ..FaultPlan::default() };
+        sidecar.faults().set_plan(slow);
+        let path = path("nightly");
+        loop {
+            let stored = self.store.read_record(&path).await;
+            if stored.is_ok_and(|lock| lock.fields.contains_key(field)) {
+                break;
+            }
+            pass(SECOND / 100).await;
+        }
+        self.clock.advance(LEASE);
+        sidecar.faults().set_plan(FaultPlan::default());
+    }
+
     /// What the store says of the lease.
     pub(crate) async fn lease(&self, function: &str) -> LeaseState {
         self.store.read_record(&path(function)).await.unwrap().lease
