@@ -60,6 +60,6 @@ pub use shared_status::SharedStatus;
 pub use tally::Tally;
 pub use timer_status::{MAX_STATUS_BYTES, TimerStatus, TimerStatusError};
 pub use verdict::{
-    Beside, CannotImport, Claimed, DecisionInput, FOR_THE_WRITE, Import, ReportDecided, RunReport,
-    Start, Starting, claim_over, conclude_over, start_over,
+    Beside, CannotImport, Claimed, DecisionInput, FOR_THE_WRITE, Import, ReportDecided, RunEnded,
+    RunReport, Start, Starting, claim_over, conclude_over, start_over,
 };

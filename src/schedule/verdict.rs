@@ -119,11 +119,22 @@ pub struct DecisionInput {
     pub store_time: UnixMillis,
 }
 
+/// How a run has ended, as its caller has said, or as was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEnded {
+    /// The run that is over.
+    pub run_id: RunId,
+    /// As it counts against the attempts.
+    pub report: Report,
+    /// When that was said or seen first, by the store's clock as it was known then.
+    pub at: UtcSecond,
+}
+
 /// What is known beside the record, when a decision is made.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
     /// How runs have ended, where this sidecar was told, or saw it, and the store does not say so yet (T8).
-    pub reports: Vec<(RunId, Report)>,
+    pub reports: Vec<RunEnded>,
     /// The status of the .NET timer beside the lock, if there is one (T22).
     pub status: Option<SharedStatus>,
 }
@@ -131,8 +142,8 @@ pub struct Beside {
 impl Beside {
     /// How this run has ended, where the store does not say so yet.
     #[must_use]
-    pub fn reported(&self, run: &Run) -> Option<Report> {
-        self.reports.iter().find(|(run_id, _)| run_id.is_of(run)).map(|(_, report)| *report)
+    pub fn reported(&self, run: &Run) -> Option<&RunEnded> {
+        self.reports.iter().find(|ended| ended.run_id.is_of(run))
     }
 
     /// The schedule's part of a record, as it is to be taken beside the timer's status.
@@ -156,6 +167,7 @@ impl DecisionInput {
         beside: &Beside,
     ) -> View<'a> {
         let run = record.and_then(|record| record.run.as_ref());
+        let ended = run.and_then(|run| beside.reported(run));
         View {
             path: &self.path,
             plan: &self.plan,
@@ -166,7 +178,8 @@ impl DecisionInput {
             lease,
             queued: self.queued,
             lease_duration: self.lease_duration,
-            reported: run.and_then(|run| beside.reported(run)),
+            reported: ended.map(|ended| ended.report),
+            ended_at: ended.map_or(store_time, |ended| ended.at),
         }
     }
 }
@@ -251,15 +264,13 @@ pub struct ReportDecided {
     pub tally: Option<Tally>,
 }
 
-/// How a run has ended, as its caller says, or whoever saw it.
+/// How a run has ended, and over what that is decided.
 #[derive(Clone, Debug)]
 pub struct RunReport {
     /// What it is decided over.
     pub ground: DecisionInput,
-    /// Which run has ended.
-    pub run_id: RunId,
-    /// How it has ended.
-    pub report: Report,
+    /// Which run has ended, and how.
+    pub ended: RunEnded,
 }
 
 impl RunReport {
@@ -272,8 +283,9 @@ impl RunReport {
         lease: Lease,
         beside: &Beside,
     ) -> Reported {
-        let view = self.ground.view(record, store_time, lease, beside);
-        report(&view, &self.run_id, self.report)
+        let RunEnded { run_id, report: how, at } = &self.ended;
+        let view = View { ended_at: *at, ..self.ground.view(record, store_time, lease, beside) };
+        report(&view, run_id, *how)
     }
 
     /// What is written of it under a lease of ours: the one of the run itself, if it is `running` under it,

@@ -20,8 +20,8 @@ use crate::hold::{SaveOutcome, Stored};
 use crate::lock::LockPath;
 use crate::record::Record;
 use crate::schedule::{
-    DecisionInput, Outcome, Overlap, Plan, RecordError, Report, ReportDecided, Reported, RunId,
-    RunReport, Tally,
+    DecisionInput, Outcome, Overlap, Plan, RecordError, Report, ReportDecided, Reported, RunEnded,
+    RunId, RunReport, Tally,
 };
 
 /// How long the plan is waited for over which an outcome is decided, where an older one is known.
@@ -86,7 +86,7 @@ impl Scheduler {
     async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
         let (run_id, report) = (request.run_id.clone(), request.report);
         let detail = request.detail.clone();
-        let state = self.schedules.is_told(&run_id, report);
+        let state = self.schedules.is_told(self.ended_now(&run_id, report));
         let mut completing = self.schedules.completing(&run_id, report);
         let completed = self.complete_now(request, &state).await;
         state.was_told(&run_id, completed.is_ok());
@@ -178,7 +178,9 @@ impl Scheduler {
             queued: Duration::ZERO,
             store_time,
         };
-        let report = RunReport { ground, run_id: run_id.clone(), report };
+        let at = state.ended_at(run_id).unwrap_or_else(|| store_time.into());
+        let ended = RunEnded { run_id: run_id.clone(), report, at };
+        let report = RunReport { ground, ended };
         let surroundings = Surroundings { state: Arc::clone(state), timer };
         Ok(Recording { report, surroundings, tally: None })
     }

@@ -1,13 +1,13 @@
 //! What a schedule writes in the records of its holds: the start of a run, and its end (T6, T8). It is
 //! decided in [`crate::schedule`], beside what is known here at that moment.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::state::ScheduleState;
 use crate::coordinator::{Decider, Decisions};
 use crate::schedule::{
-    Beside, DecisionInput, ReportDecided, Reported, RunReport, ScheduleRecord, Start, Starting,
-    start_over,
+    Beside, DecisionInput, Report, ReportDecided, Reported, RunEnded, RunId, RunReport,
+    ScheduleRecord, Start, Starting, start_over,
 };
 use crate::webjobs::{Decides, DotnetTimer, KnownStatus};
 
@@ -42,14 +42,24 @@ impl Surroundings {
     }
 }
 
-/// Decides the start of a run.
+/// Decides the start of a run. Where it is decided again, what it has written before was not granted, so that
+/// nobody has seen that run (T6).
 pub(super) fn start_decider(
     ground: DecisionInput,
     surroundings: Surroundings,
 ) -> (Decider, Decisions<Start>) {
+    let ungranted = Mutex::new(Vec::<RunId>::new());
     Decider::new(move |found| {
-        let (beside, known) = surroundings.versioned();
+        let (mut beside, known) = surroundings.versioned();
+        let mut ungranted = ungranted.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = found.store_time.into();
+        let withdrawn = ungranted.iter().cloned();
+        let withdrawn = withdrawn.map(|run_id| RunEnded { run_id, report: Report::Withdrawn, at });
+        beside.reports.extend(withdrawn);
         let (verdict, start) = start_over(found, &ground, &beside);
+        if let Starting::Run { told, .. } = &start.what {
+            ungranted.push(told.run_id.clone());
+        }
         match &start.what {
             Starting::Run { record, .. } | Starting::Settled { record, .. } => {
                 let stored = ScheduleRecord::from_fields(&found.fields).ok().flatten();

@@ -31,14 +31,14 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use crate::coordinator::{CallError, Coordinator, KeyRequest, Target, Timers, WaitKind};
 use crate::lock::LockPath;
-use crate::schedule::{Plan, Report, RunId, check_key};
+use crate::schedule::{Plan, Report, RunEnded, RunId, check_key};
 use crate::time::Instant;
 use clock::StoreClock;
 pub use figures::ScheduleFigures;
@@ -64,6 +64,8 @@ pub struct Scheduler {
 #[derive(Debug)]
 struct Schedules {
     tasks: Mutex<HashMap<LockPath, TaskHandle>>,
+    /// What calls have said of schedules that had no task then, while those calls last.
+    told: Mutex<HashMap<LockPath, Weak<ScheduleState>>>,
     timers: Timers<Wakeup>,
     clock: StoreClock,
     starts: Starts,
@@ -111,6 +113,7 @@ impl Schedules {
     fn new(locks: &Coordinator) -> Self {
         Self {
             tasks: Mutex::default(),
+            told: Mutex::default(),
             timers: locks.timers(),
             clock: StoreClock::default(),
             starts: Starts::new(locks.settings().starts_per_second),
@@ -141,13 +144,34 @@ impl Schedules {
         self.tasks().get(path).map(|entry| Arc::clone(&entry.state))
     }
 
-    /// What is known of this run's schedule. A call says the run's end from now on, for which its task stays.
-    fn is_told(&self, run_id: &RunId, report: Report) -> Arc<ScheduleState> {
-        let tasks = self.tasks();
-        let state = tasks.get(&run_id.path).map(|entry| Arc::clone(&entry.state));
-        let state = state.unwrap_or_default();
-        state.is_told(run_id, report);
+    /// What is known of this run's schedule. A call says the run's end from now on, for which its task stays;
+    /// one that begins meanwhile knows of it (T8).
+    fn is_told(&self, ended: RunEnded) -> Arc<ScheduleState> {
+        let (tasks, path) = (self.tasks(), &ended.run_id.path);
+        let state = tasks.get(path).map(|entry| Arc::clone(&entry.state));
+        let state = state.unwrap_or_else(|| {
+            let state = self.take_told(path);
+            self.keep_told(path, &state);
+            state
+        });
+        state.is_told(ended);
         state
+    }
+
+    /// What calls that last have said of a schedule that had no task.
+    fn take_told(&self, path: &LockPath) -> Arc<ScheduleState> {
+        self.told().remove(path).and_then(|state| state.upgrade()).unwrap_or_default()
+    }
+
+    /// Calls that last may know this of a schedule that has no task.
+    fn keep_told(&self, path: &LockPath, state: &Arc<ScheduleState>) {
+        let mut told = self.told();
+        told.retain(|_, state| state.strong_count() > 0);
+        told.insert(path.clone(), Arc::downgrade(state));
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<LockPath, Weak<ScheduleState>>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many subscribe to a schedule here.
@@ -198,6 +222,11 @@ impl Scheduler {
         self.locks.clock().now()
     }
 
+    /// It is said, or seen, now that this run has ended so.
+    fn ended_now(&self, run_id: &RunId, report: Report) -> RunEnded {
+        RunEnded { run_id: run_id.clone(), report, at: self.store_time().into() }
+    }
+
     /// Takes part in a schedule while the stream lives.
     ///
     /// # Errors
@@ -236,7 +265,8 @@ impl Scheduler {
     }
 
     fn start_task(&self, key: &KeyRequest, target: &Target) -> TaskHandle {
-        let (state, task) = ScheduleTask::start(self, key.clone(), target.clone());
+        let state = self.schedules.take_told(&target.path);
+        let task = ScheduleTask::start(self, key.clone(), target.clone(), Arc::clone(&state));
         TaskHandle { task, state }
     }
 }

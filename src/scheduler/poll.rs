@@ -17,8 +17,8 @@ use crate::hold::Stored;
 use crate::lock::Permits;
 use crate::record::Sharing;
 use crate::schedule::{
-    Beside, Decision, DecisionInput, Fraction, Lease, Occasion, Outcome, Plan, Report, RunId,
-    ScheduleRecord, after_busy, look, next_due, until_due,
+    Beside, Decision, DecisionInput, Fraction, Lease, Occasion, Outcome, Plan, Report, RunEnded,
+    RunId, ScheduleRecord, after_busy, look, next_due, until_due,
 };
 use crate::time::Instant;
 use crate::timetable::UtcSecond;
@@ -451,7 +451,7 @@ impl ScheduleTask {
         let free = self.subscribers.iter_mut();
         let free = free.filter(|it| it.silent.is_none() && !is_for_others(it.id));
         let Some(subscriber) = free.min_by_key(|it| it.served) else {
-            if let Some((run_id, report)) = self.state.owed() {
+            if let Some(RunEnded { run_id, report, .. }) = self.state.owed() {
                 return self.write_owed(&run_id, report).await;
             }
             // Whoever is here has given it back: other sidecars come first, and then it is tried here again.

@@ -59,17 +59,22 @@ pub(super) struct Decided {
     said_back: bool,
     /// What was decided last; none if no lease was had.
     last: Option<Starting>,
+    /// The runs whose starts may have been written.
+    starts: Vec<RunId>,
 }
 
 impl Decided {
     pub(super) const fn new(decisions: Decisions<Start>, said_back: bool) -> Self {
-        Self { decisions, went_back: false, said_back, last: None }
+        Self { decisions, went_back: false, said_back, last: None, starts: Vec::new() }
     }
 
     /// Takes in what was decided since.
     fn hear(&mut self) {
         for Start { what, went_back } in self.decisions.each() {
             self.went_back |= went_back && !self.said_back;
+            if let Starting::Run { told, .. } = &what {
+                self.starts.push(told.run_id.clone());
+            }
             self.last = Some(what);
         }
     }
@@ -177,14 +182,17 @@ impl Run {
         }
     }
 
-    /// T6: a start that may have been written was not granted, so nobody has seen the run.
+    /// T6: starts that may have been written were not granted, so nobody has seen those runs.
     fn withdraw(&self) {
-        if let Begin::Start(Decided { last: Some(Starting::Run { told, .. }), .. }) = &self.begin {
-            self.state.has_seen(&told.run_id, Report::Withdrawn);
+        if let Begin::Start(Decided { starts, .. }) = &self.begin {
+            for run_id in starts {
+                self.state.has_seen(self.scheduler.ended_now(run_id, Report::Withdrawn));
+            }
         }
     }
 
     fn settled(self, written: bool) -> RunEnd {
+        self.withdraw();
         let Begin::Start(decided) = self.begin else { return RunEnd::Settled };
         if decided.went_back {
             self.scheduler.say_back(&self.path);
@@ -248,7 +256,7 @@ impl Run {
         if has_left || !self.events.tell(ScheduleEvent::Run(Box::new(granted))) {
             // Nobody was told: it is given back before the hold ends (T6), or later where that cannot be
             // written (T8).
-            self.state.has_seen(&run_id, Report::Withdrawn);
+            self.state.has_seen(self.scheduler.ended_now(&run_id, Report::Withdrawn));
             self.scheduler.note_outcome(&grant, &run_id, Report::Withdrawn).await;
             return RunEnd::Over { run_id, released: false };
         }
@@ -304,7 +312,7 @@ impl Run {
                 RunInput::Note(report) => {
                     (ends.returns_at, ends.times_out) = (None, None);
                     // It stays known where it cannot be written.
-                    self.state.has_seen(&run_id, report);
+                    self.state.has_seen(self.scheduler.ended_now(&run_id, report));
                     note = Some(Box::pin(scheduler.note_outcome(&grant, &run_id, report)));
                     continue;
                 }
@@ -337,7 +345,7 @@ impl Run {
             HoldEvent::Released(_) => {
                 if ends.is_revoked {
                     // T12: where no call says another outcome.
-                    self.state.has_seen(run_id, Report::Returned);
+                    self.state.has_seen(self.scheduler.ended_now(run_id, Report::Returned));
                 }
                 return Heard::End(RunEnd::Over { run_id: run_id.clone(), released: true });
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::reading::VersionedPlan;
 use crate::lock::LeaseId;
-use crate::schedule::{Newest, Plan, Report, RunId, ScheduleRecord};
+use crate::schedule::{Newest, Plan, Report, RunEnded, RunId, ScheduleRecord};
 use crate::timetable::UtcSecond;
 
 /// Reports that wait at the most; a record has one run.
@@ -39,8 +39,7 @@ pub(super) struct KnownSchedule {
 /// How a run has ended, as this sidecar was told, or saw.
 #[derive(Debug)]
 struct Reported {
-    run_id: RunId,
-    report: Report,
+    ended: RunEnded,
     /// Its caller has said it.
     by_caller: bool,
     /// Calls that say it now.
@@ -76,7 +75,7 @@ impl ScheduleState {
                 });
             }
             let runs = |run_id: &RunId| record.run.as_ref().is_some_and(|run| run_id.is_of(run));
-            known.reports.retain(|reported| reported.calls > 0 || runs(&reported.run_id));
+            known.reports.retain(|reported| reported.calls > 0 || runs(&reported.ended.run_id));
         } else {
             // Of what was never written nothing is owed.
             known.reports.retain(|reported| reported.calls > 0);
@@ -85,42 +84,49 @@ impl ScheduleState {
     }
 
     /// A caller begins to say how a run has ended. What it says goes before what this sidecar has seen.
-    pub(super) fn is_told(&self, run_id: &RunId, report: Report) {
+    pub(super) fn is_told(&self, ended: RunEnded) {
         let mut known = self.known();
-        match known.reports.iter_mut().find(|reported| reported.run_id == *run_id) {
+        match known.reports.iter_mut().find(|reported| reported.ended.run_id == ended.run_id) {
             Some(known) => {
                 if !known.by_caller {
-                    (known.report, known.by_caller) = (report, true);
+                    (known.ended, known.by_caller) = (ended, true);
                 }
                 known.calls += 1;
             }
-            None => {
-                known.put(Reported { run_id: run_id.clone(), report, by_caller: true, calls: 1 })
-            }
+            None => known.put(Reported { ended, by_caller: true, calls: 1 }),
         }
     }
 
     /// What a caller has said of how this run has ended, if one has.
     pub(super) fn told_of(&self, run_id: &RunId) -> Option<Report> {
         let known = self.known();
-        let told = known.reports.iter().find(|it| it.by_caller && it.run_id == *run_id);
-        told.map(|told| told.report)
+        let told = known.reports.iter().find(|it| it.by_caller && it.ended.run_id == *run_id);
+        told.map(|told| told.ended.report)
+    }
+
+    /// When it was said or seen first how this run has ended, if it was.
+    pub(super) fn ended_at(&self, run_id: &RunId) -> Option<UtcSecond> {
+        let known = self.known();
+        let ended = known.reports.iter().find(|reported| reported.ended.run_id == *run_id);
+        ended.map(|reported| reported.ended.at)
     }
 
     /// The caller was answered. Where the store has it, or never will, it waits no longer.
     pub(super) fn was_told(&self, run_id: &RunId, is_settled: bool) {
         let mut known = self.known();
-        if let Some(known) = known.reports.iter_mut().find(|reported| reported.run_id == *run_id) {
+        let is_it = |reported: &Reported| reported.ended.run_id == *run_id;
+        if let Some(known) = known.reports.iter_mut().find(|reported| is_it(reported)) {
             known.calls = known.calls.saturating_sub(1);
         }
-        known.reports.retain(|reported| !(is_settled && reported.run_id == *run_id));
+        known.reports.retain(|reported| !(is_settled && is_it(reported)));
     }
 
-    /// This sidecar has seen how a run has ended, and the store may not say so.
-    pub(super) fn has_seen(&self, run_id: &RunId, report: Report) {
+    /// This sidecar has seen how a run has ended, and the store may not say so. What was read before may not
+    /// say yet that it began.
+    pub(super) fn has_seen(&self, ended: RunEnded) {
         let mut known = self.known();
-        if known.reports.iter().all(|reported| reported.run_id != *run_id) {
-            known.put(Reported { run_id: run_id.clone(), report, by_caller: false, calls: 0 });
+        if known.reports.iter().all(|reported| reported.ended.run_id != ended.run_id) {
+            known.put(Reported { ended, by_caller: false, calls: 0 });
         }
     }
 
@@ -130,18 +136,17 @@ impl ScheduleState {
     }
 
     /// How the run in the record has ended, where the store does not say so yet and no call says it now.
-    pub(super) fn owed(&self) -> Option<(RunId, Report)> {
+    pub(super) fn owed(&self) -> Option<RunEnded> {
         let known = self.known();
         let run = known.record.as_ref()?.run.as_ref()?;
-        let is_owed = |reported: &&Reported| reported.calls == 0 && reported.run_id.is_of(run);
-        let owed = known.reports.iter().find(is_owed)?;
-        Some((owed.run_id.clone(), owed.report))
+        let is_owed =
+            |reported: &&Reported| reported.calls == 0 && reported.ended.run_id.is_of(run);
+        known.reports.iter().find(is_owed).map(|owed| owed.ended.clone())
     }
 
     /// How runs have ended, where the store does not say so yet.
-    pub(super) fn reports(&self) -> Vec<(RunId, Report)> {
-        let known = self.known();
-        known.reports.iter().map(|reported| (reported.run_id.clone(), reported.report)).collect()
+    pub(super) fn reports(&self) -> Vec<RunEnded> {
+        self.known().reports.iter().map(|reported| reported.ended.clone()).collect()
     }
 
     pub(super) fn newest(&self) -> Option<Newest> {

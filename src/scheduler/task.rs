@@ -102,16 +102,16 @@ impl ScheduleTask {
         scheduler: &Scheduler,
         key: KeyRequest,
         target: Target,
-    ) -> (Arc<ScheduleState>, mpsc::UnboundedSender<Message>) {
+        state: Arc<ScheduleState>,
+    ) -> mpsc::UnboundedSender<Message> {
         let (sender, messages) = mpsc::unbounded_channel();
-        let state = Arc::<ScheduleState>::default();
         let now = scheduler.now();
         let beside = scheduler.dotnet_timer(&target.path);
         let task = Self {
             key,
             target,
             beside,
-            state: Arc::clone(&state),
+            state,
             messages,
             sender: sender.clone(),
             subscribers: Vec::new(),
@@ -125,7 +125,7 @@ impl ScheduleTask {
             scheduler: scheduler.clone(),
         };
         tokio::spawn(task.run());
-        (state, sender)
+        sender
     }
 
     async fn run(mut self) {
@@ -266,7 +266,7 @@ impl ScheduleTask {
                 );
                 if reason == LossReason::MaxHoldReached {
                     // T12: where that was not recorded under the run's own lease, it is before anything else.
-                    self.state.has_seen(&run_id, Report::TimedOut);
+                    self.state.has_seen(self.scheduler.ended_now(&run_id, Report::TimedOut));
                 }
                 self.completed = None;
                 self.state.known().is_last_runner = false;
@@ -417,6 +417,7 @@ impl Schedules {
         let retires = task.messages.is_empty() && !task.owes();
         if retires {
             tasks.remove(&task.target.path);
+            self.keep_told(&task.target.path, &task.state);
         }
         retires
     }

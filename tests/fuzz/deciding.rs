@@ -7,7 +7,7 @@ use leasehold::hold::{CallerId, SaveId, WriteOf};
 use leasehold::lock::FencingToken;
 use leasehold::record::{Found, Verdict};
 use leasehold::schedule::{
-    Beside, DecisionInput, Import, Occasion, Occurrence, Plan, Report, RunId, RunReport,
+    Beside, DecisionInput, Import, Occasion, Occurrence, Plan, Report, RunEnded, RunId, RunReport,
     ScheduleRecord, Spec, TakeOver, claim_over, conclude_over, start_over,
 };
 use leasehold::time::UnixMillis;
@@ -66,7 +66,8 @@ fn report(number: u64, found: &Found) -> RunReport {
         None => (Occasion::Scheduled(BEGAN), 1, FencingToken::from_u64(4_096).unwrap()),
     };
     let run_id = RunId { path: path(), occasion, attempt, token };
-    RunReport { ground: ground(), run_id, report: one_of(&REPORTS, number) }
+    let ended = RunEnded { run_id, report: one_of(&REPORTS, number), at: UtcSecond(0) };
+    RunReport { ground: ground(), ended }
 }
 
 /// What is written for a caller, or a save: by its number each way in turn.

@@ -90,6 +90,7 @@ impl Rig {
             queued,
             lease_duration: seconds(15),
             reported: self.reported,
+            ended_at: store_time,
         }
     }
 

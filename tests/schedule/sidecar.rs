@@ -30,6 +30,7 @@ impl World {
             queued,
             lease_duration,
             reported,
+            ended_at: store_time,
         }
     }
 

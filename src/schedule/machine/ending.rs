@@ -115,7 +115,9 @@ fn conclude(
     let started = run.started;
     let retry_at = end(record, view, run, Some(report));
     adopt(record, view.plan);
-    if view.plan.definition().overlap() == Overlap::Skip && !record.attempts.any() {
+    // T6: one that was withdrawn nobody has run.
+    let is_over = report != Report::Withdrawn && !record.attempts.any();
+    if view.plan.definition().overlap() == Overlap::Skip && is_over {
         skip_since(record, view, started);
     }
     retry_at
@@ -247,8 +249,9 @@ pub(super) fn skipped(record: &mut ScheduleRecord, view: &View<'_>, last: UtcSec
 }
 
 /// T10, SKIP: what fell due during the run is skipped. What was due before is not: under ALL that is run
-/// first (T9).
+/// first (T9). Nor is what has fallen due since, where its outcome is written late.
 fn skip_since(record: &mut ScheduleRecord, view: &View<'_>, started: UtcSecond) {
+    let view = &View { store_time: view.store_time.min(view.ended_at), ..*view };
     let Some(next) = record.next.filter(|next| due_at(view, *next) > started) else { return };
     if let Some(last) = newest_due(record, view, next) {
         skip(record, view, next, last);

@@ -49,6 +49,8 @@ pub struct View<'a> {
     /// How the run in the record has ended, where this sidecar was told, or saw it, and the store does not
     /// say so yet (T8).
     pub reported: Option<Report>,
+    /// When this sidecar was told so, or saw it: what has fallen due since did so after the run (T10).
+    pub ended_at: UtcSecond,
 }
 
 /// Who has the lock's lease.

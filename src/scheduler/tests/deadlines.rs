@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::rig::{
-    at, complete, late, news, next, run, run_within, spec, standby, state, subscribe,
+    at, complete, completion, late, news, next, run, run_within, spec, standby, state, subscribe,
 };
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, path, settle};
 use crate::coordinator::{HeldEvent, LossReason};
@@ -287,4 +287,22 @@ async fn t12_a_run_whose_stream_ends_while_its_time_is_noted_has_timed_out() {
     let_go.notify_one();
     pass(MINUTE).await;
     assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::TimedOut, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t10_an_outcome_that_is_written_late_skips_what_fell_due_before_it_was_told() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, Spec { overlap: Overlap::Skip, ..spec("@every 600s") });
+    let granted = run(&mut stream).await;
+    pass(5 * MINUTE).await;
+    // The store is away until half a minute after the next but one.
+    sidecar.faults().go_down(15 * MINUTE + 30 * SECOND);
+    sidecar.scheduler.complete_run(completion(&granted, Report::Succeeded)).await.unwrap_err();
+    let next = loop {
+        if let ScheduleEvent::Run(next) = next(&mut stream).await {
+            break next;
+        }
+    };
+    assert_eq!((next.told.scheduled_at, next.told.missed_count), (at(1_800), 1));
 }
