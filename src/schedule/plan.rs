@@ -351,7 +351,8 @@ impl Plan {
         store_time: UtcSecond,
     ) -> (Option<UtcSecond>, u64) {
         let watermark = starting(self, record).watermark;
-        if let Some(due) = self.text.due.filter(|due| *due > watermark) {
+        // T7: one that lies ahead was written under a wrong clock.
+        if let Some(due) = self.text.due.filter(|due| *due > watermark && *due <= store_time) {
             // It is of a timetable before this one, which has not been in force yet.
             return (Some(due), self.text.missed_before_due);
         }
@@ -373,9 +374,10 @@ impl Plan {
     /// The timetables that were replaced within a day, this one among them.
     fn replaced(&self, store_time: UtcSecond) -> Vec<Replaced> {
         let (hash, revision) = (self.text.timetable_hash.clone(), self.text.revision);
-        let old = self.text.replaced.iter().filter(|old| {
-            old.hash != hash && store_time.seconds_since(old.at) <= COMES_BACK_WITHIN
-        });
+        // T7: what was replaced under a clock that was ahead goes on from nowhere.
+        let is_recent =
+            |old: &Replaced| (0..=COMES_BACK_WITHIN).contains(&store_time.seconds_since(old.at));
+        let old = self.text.replaced.iter().filter(|old| old.hash != hash && is_recent(old));
         let mut all: Vec<_> = old.cloned().collect();
         all.push(Replaced { hash, revision, at: store_time });
         let more = all.len().saturating_sub(MAX_REPLACED);

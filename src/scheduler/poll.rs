@@ -329,8 +329,9 @@ impl ScheduleTask {
         if look.is_ahead {
             tracing::warn!(
                 lock = %self.target.path,
-                "the schedule's newest occurrence, or the end of its last pause, lies ahead of the store's time: nothing runs \
-                 before that is past; was the clock wrong? `leasehold schedule reset` begins it anew (T7, T25)"
+                "the schedule's newest occurrence, the end of its last pause, or the last change of its timetable lies ahead of \
+                 the store's time: nothing runs before that is past; was the clock wrong? `leasehold schedule reset` begins it \
+                 anew (T7, T25)"
             );
         }
         self.poll.next = look.next;

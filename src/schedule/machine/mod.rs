@@ -86,8 +86,8 @@ pub struct Look {
     /// The record is older than what this sidecar has seen: say so loudly, and count it (T21). What is
     /// decided takes that into account, and the next write repairs it.
     pub went_back: bool,
-    /// The watermark, or the end of the last pause, is ahead of the store's time: with SQLite the wall clock
-    /// went back (T7). Nothing runs until it is past.
+    /// The watermark, the end of the last pause, or an instant of the plan is ahead of the store's time: with
+    /// SQLite the wall clock went back (T7). Nothing runs until it is past.
     pub is_ahead: bool,
     /// The instant that is waited for: the record's, or the plan's where that is newer (T5).
     pub next: Option<UtcSecond>,
@@ -132,7 +132,11 @@ pub enum Started {
 pub fn look(view: &View<'_>) -> Look {
     let draft = Draft::new(view);
     let went_back = draft.went_back;
-    let is_ahead = Some(draft.record.watermark).max(view.plan.resumed()) > Some(view.store_time);
+    let plan = view.plan;
+    let due = plan.due().map(|(due, _)| due);
+    let begins = Some(draft.record.watermark.max(plan.since()));
+    let latest = begins.max(plan.resumed()).max(plan.goes_on_from()).max(due);
+    let is_ahead = latest > Some(view.store_time);
     let next = draft.record.next;
     let decision = if draft.is_running(view) { Decision::Busy } else { draft.decide(view).0 };
     let is_free = !matches!(view.lease, Lease::Elsewhere);
@@ -322,21 +326,25 @@ pub fn starting(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord 
 /// T16: a new timetable takes effect when what was due or running under the old one as it came is final.
 fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     record.serial = record.serial.max(plan.serial());
-    let (version, due) = (plan.version(), plan.due());
-    if record.plan.hash == version.hash && due.is_none() {
-        // Another one came and went before anybody took it in.
-        record.plan = version;
-        return;
-    }
-    let is_old = record.plan != version;
+    let version = plan.version();
     if is_taken_over(record) {
         // T22: what came due since the other scheduler stopped is missed, also what was due before the plan
         // was written.
-        record.plan = plan.version();
+        record.plan = version;
         record.next = plan.definition().timetable().next(record.watermark);
         return;
     }
-    if !is_old || record.run.is_some() || record.attempts.any() {
+    if record.plan == version {
+        return;
+    }
+    let begins = plan.goes_on_from().unwrap_or_else(|| plan.since());
+    let is_same = record.plan.hash == version.hash && plan.due().is_none();
+    if is_same && record.next.is_none_or(|next| next > begins) {
+        // Others came and went before anybody took them in.
+        record.plan = version;
+        return;
+    }
+    if record.run.is_some() || record.attempts.any() {
         return;
     }
     if let Some((due, missed)) = plan.due().filter(|(due, _)| *due > record.watermark) {
@@ -348,12 +356,15 @@ fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
         }
         return;
     }
-    if record.next.is_some_and(|next| next <= plan.since()) && plan.goes_on_from().is_none() {
+    // Not of the one before the last: that was replaced before this was due.
+    let is_of_the_last = record.plan.number.saturating_add(1) >= version.number;
+    let was_due = record.next.is_some_and(|next| next <= plan.since());
+    if was_due && is_of_the_last && plan.goes_on_from().is_none() {
         // It was due under a timetable that the writer of the plan did not know of.
         return;
     }
-    let after = record.watermark.max(plan.goes_on_from().unwrap_or_else(|| plan.since()));
-    record.plan = plan.version();
+    let after = record.watermark.max(begins);
+    record.plan = version;
     // The instant that the writer of the plan computed, so that zone data never gives two truths (T5).
     let next = plan.next().filter(|next| *next > after);
     record.next = next.or_else(|| plan.definition().timetable().next(after));
