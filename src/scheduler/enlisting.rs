@@ -70,14 +70,18 @@ impl ScheduleTask {
             return Ok(());
         }
         for _ in 0..TRIES {
-            let reads =
-                tokio::join!(self.scheduler.read_plan(&path), self.scheduler.read_scheduled(&path));
-            let ((plan, store_time), seen) = (reads.0?, reads.1?);
+            let scheduler = self.scheduler.clone();
+            let reads = tokio::join!(scheduler.read_plan(&path), self.read_record());
+            let ((plan, store_time), ()) = (reads.0?, reads.1?);
+            let record = self.state.known().record.clone();
+            if plan.is_none() && self.scheduler.restore_plan(&path, &self.state).await? {
+                continue;
+            }
             let current = plan.as_ref().map(|(plan, _)| plan.as_ref());
-            let record = seen.record.as_ref();
             if let Some(removed) = current.and_then(Plan::removed).filter(|_| !is_new) {
                 return Err(CallError::removed(&path, removed));
             }
+            let record = record.as_ref();
             let subscribed = Plan::subscribed(current, &subscription, record, store_time);
             if subscribed.conflict {
                 let kind = ScheduleEventKind::Conflict { revision: definition.revision() };
@@ -92,9 +96,8 @@ impl ScheduleTask {
                 (None, None) => None,
             };
             if let Some(in_force) = in_force {
-                self.scheduler.make_status(&path, &in_force.0, seen.record.as_ref()).await?;
+                self.scheduler.make_status(&path, &in_force.0, record).await?;
                 self.state.known().plan = Some(in_force);
-                self.learn(seen);
                 return Ok(());
             }
         }
@@ -118,16 +121,16 @@ impl ScheduleTask {
         if path != self.target.path || run_id.path != path {
             return Err(CallError::ResumeToken);
         }
-        let seen = self.scheduler.read_scheduled(&path).await?;
+        self.read_record().await?;
         let (Some(plan), store_time) = (self.state.plan(), self.scheduler.store_time()) else {
             return Ok(());
         };
         let ground = self.ground(&plan);
         let beside = self.surroundings().now();
-        let view = ground.view(seen.record.as_ref(), store_time.into(), Lease::Elsewhere, &beside);
+        let record = self.state.known().record.clone();
+        let view = ground.view(record.as_ref(), store_time.into(), Lease::Elsewhere, &beside);
         // Completed since, or repeated: its client has nothing to go on with.
         let told = resumed(&view, &run_id, progress_timeout).ok_or(CallError::Superseded);
-        self.learn(seen);
         let hold = self.scheduler.locks.resume(&hold)?;
         let run = Run {
             scheduler: self.scheduler.clone(),

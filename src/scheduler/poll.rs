@@ -243,14 +243,20 @@ impl ScheduleTask {
         Ok(())
     }
 
-    async fn read_record(&mut self) -> Result<(), CallError> {
+    /// Reads the record, which is known then.
+    pub(super) async fn read_record(&mut self) -> Result<(), CallError> {
+        let learned = self.state.known().learned;
         let seen = self.scheduler.read_scheduled(&self.target.path).await?;
-        self.learn(seen);
+        self.learn(seen, learned);
         Ok(())
     }
 
-    /// What was read is known now; who else ran last is the last runner.
-    pub(super) fn learn(&mut self, seen: Seen) {
+    /// What was read is known now; who else ran last is the last runner. `learned`: how often that was so
+    /// before it was asked for. What was written here since is newer, and went back is none of it (T21).
+    fn learn(&mut self, seen: Seen, learned: u64) {
+        if self.state.known().learned != learned {
+            return;
+        }
         self.poll.lease = seen.lease();
         let Seen { stored, record } = seen;
         let newest = |record: &ScheduleRecord| {

@@ -24,6 +24,8 @@ pub(super) struct KnownSchedule {
     pub(super) plan_at: UtcSecond,
     /// The record; none before the first run, or if it was never read.
     pub(super) record: Option<ScheduleRecord>,
+    /// How often that was learned: what was read before the last time is older (T21).
+    pub(super) learned: u64,
     /// The greatest that was seen (T21).
     pub(super) newest: Option<Newest>,
     /// This sidecar ran the last run that is known: it does not read before it starts the next one (T17).
@@ -81,6 +83,7 @@ impl ScheduleState {
             known.reports.retain(|reported| reported.calls > 0);
         }
         known.record = record;
+        known.learned += 1;
     }
 
     /// A caller begins to say how a run has ended. What it says goes before what this sidecar has seen.
@@ -128,6 +131,7 @@ impl ScheduleState {
         if known.reports.iter().all(|reported| reported.ended.run_id != ended.run_id) {
             known.put(Reported { ended, by_caller: false, calls: 0 });
         }
+        known.learned += 1;
     }
 
     /// Whether there is a run whose end the store may not have yet.

@@ -14,7 +14,7 @@ use crate::coordinator::tests::rig::{
 use crate::coordinator::{
     HeldEvent, HoldRequest, LockEvent, LockEventKind, NoObserver, Observer, ScheduleEventKind,
 };
-use crate::schedule::{CatchUp, Occasion, Overlap, Report, Spec};
+use crate::schedule::{CatchUp, Occasion, Outcome, Overlap, Report, Spec};
 use crate::scheduler::{ScheduleChange, ScheduleEvent, ScheduleStream};
 use crate::store::Operation;
 use crate::time::{Clock as _, UnixMillis};
@@ -208,4 +208,37 @@ async fn t21_a_record_that_has_gone_back_is_said_with_what_puts_it_right() {
         assert!(info.state.is_some_and(|state| state.watermark >= at(120)), "it is put right");
         assert_eq!(back.said(), 1, "paused: {paused}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t6_a_start_that_was_written_while_the_machine_slept_uses_up_no_attempt() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let once = Spec { max_attempts: Some(1), ..spec("@every 600s") };
+    let mut stream = subscribe(&sidecar, once);
+    standby(&mut stream).await;
+    pass(9 * MINUTE + 55 * SECOND).await;
+    account.sleep_over_a_write(&sidecar, "leasehold_schedule_run").await;
+    let granted = run_within(&mut stream, 2 * LEASE).await.expect("nobody was granted it");
+    assert_eq!((granted.told.scheduled_at, granted.told.attempt), (at(600), 1));
+    let before = granted.told.previous.map(|ended| ended.outcome);
+    assert_eq!(before, Some(Outcome::Returned), "it was written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t21_what_was_read_before_an_outcome_was_written_here_is_no_record_that_went_back() {
+    let (account, back) = (Account::new(), Arc::<WentBack>::default());
+    let sidecar = account.sidecar_with(Arc::clone(&back) as _, 1, |_| {});
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    // A rollout: the new one has read, and its plan is on its way while the run ends.
+    let let_go = sidecar.faults().hold_before(Operation::WritePlan);
+    let mut new = subscribe(&sidecar, Spec { max_attempts: Some(7), ..spec("@every 600s") });
+    settle().await;
+    complete(&sidecar, &granted, Report::Succeeded).await;
+    sidecar.counts();
+    let_go.notify_one();
+    standby(&mut new).await;
+    pass(MINUTE).await;
+    assert_eq!((back.said(), sidecar.counts().of(Operation::Acquire)), (0, 0));
 }
