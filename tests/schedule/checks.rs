@@ -1,7 +1,7 @@
 //! What must hold of grants, answers, and the end.
 
 use leasehold::lock::FencingToken;
-use leasehold::schedule::{CatchUp, Occasion, Outcome, Overlap, Report, RunId, Told};
+use leasehold::schedule::{CatchUp, Definition, Occasion, Outcome, Overlap, Report, RunId, Told};
 use leasehold::timetable::UtcSecond;
 
 use crate::schedule::world::{Kind, World};
@@ -28,11 +28,14 @@ impl World {
             if *at > self.store.now {
                 self.store.violate(format!("{occasion} was granted early"));
             }
-            let is_real = |definition: &leasehold::schedule::Definition| {
-                definition.timetable().at_or_after(*at) == Some(*at)
-            };
-            if !self.definitions.iter().any(is_real) {
-                self.store.violate(format!("{occasion} is no occurrence"));
+            // T16: what came before or after its definition was in force was never due.
+            let ends = self.definitions.iter().map(|(from, _)| Some(*from)).skip(1).chain([None]);
+            let was_due = self.definitions.iter().zip(ends).any(|((from, definition), end)| {
+                let is_real = definition.timetable().at_or_after(*at) == Some(*at);
+                is_real && from < at && end.is_none_or(|end| *at <= end)
+            });
+            if !was_due {
+                self.store.violate(format!("{occasion} is no occurrence of what was in force"));
             }
         }
         let others = self.granted.iter().filter(|(other, _)| other.run_id.occasion == *occasion);
@@ -76,17 +79,18 @@ impl World {
         }
         for at in self.store.due_at_change.clone() {
             let is_settled = self.store.begun.contains_key(&Occasion::Scheduled(at));
+            let skips = |(_, one): &(UtcSecond, Definition)| {
+                one.catch_up() == CatchUp::None || one.overlap() == Overlap::Skip
+            };
             let may_skip = self.counts.contains_key("a pause or a resume")
-                || self
-                    .definitions
-                    .iter()
-                    .any(|one| one.catch_up() == CatchUp::None || one.overlap() == Overlap::Skip);
+                || self.counts.contains_key("a reset")
+                || self.definitions.iter().any(skips);
             if !is_settled && !may_skip {
                 self.store.violate(format!("{at} was due as the definition changed, and was lost"));
             }
         }
         let (Some(record), true) = (self.store.record(), self.kind == Kind::Plain) else { return };
-        let definition = &self.definitions[0];
+        let (_, definition) = &self.definitions[0];
         let all = definition.timetable().occurrences_after(self.store.plan.since());
         let all: Vec<UtcSecond> = all.take_while(|at| *at <= record.watermark).collect();
         let begun = |at: &&UtcSecond| self.store.begun.contains_key(&Occasion::Scheduled(**at));

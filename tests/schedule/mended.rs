@@ -330,3 +330,89 @@ fn t25_a_reset_to_before_a_pause_catches_up_what_it_skipped() {
     rig.plan = rig.plan.reset_to(Some(at("01:30:00")), None, by_operator(at("03:30:00")));
     assert_eq!(rig.catch_up(at("03:40:00")), [at("02:00:00"), at("03:00:00")]);
 }
+
+#[test]
+fn t16_a_timetable_that_comes_back_is_not_caught_up_over_the_time_of_others() {
+    let all = |revision| Spec { revision, catch_up: CatchUp::All(100), ..spec("0 * * * *") };
+    let yearly = |revision| Spec { revision, ..spec("0 0 1 7 *") };
+    for days in [0, 3] {
+        let mut rig = Rig::new(all(0));
+        rig.run_at("01:00:05");
+        rig.redefine(at("01:10:00"), yearly(1));
+        // Nothing fell due meanwhile, so that nothing was written.
+        let (back, next) = (days_later("04:20:00", days), days_later("05:00:00", days));
+        rig.redefine(back, all(2));
+        assert_eq!(rig.catch_up(back), [], "02:00, 03:00 and 04:00 were nobody's");
+        assert_eq!(rig.catch_up(UtcSecond(next.0 + 1)), [next]);
+        assert_eq!(rig.record().missed, 0);
+        // It came back once before, and flaps now: it goes on from when it was replaced last.
+        rig.redefine(days_later("05:10:00", days), yearly(3));
+        rig.redefine(days_later("08:20:00", days), all(4));
+        rig.redefine(days_later("08:30:00", days), yearly(4));
+        rig.redefine(days_later("09:10:00", days), all(4));
+        let now = days_later("09:10:01", days);
+        assert_eq!(rig.catch_up(now), [days_later("09:00:00", days)]);
+    }
+}
+
+#[test]
+fn t16_what_was_not_due_as_its_timetable_was_replaced_is_not_run_under_the_one_after_the_next() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:05");
+    rig.redefine(at("01:10:00"), spec("0 0 1 7 *"));
+    rig.redefine(at("04:20:00"), spec("45 * * * *"));
+    assert_eq!(rig.catch_up(at("04:20:01")), [], "02:00 came after its timetable had gone");
+    assert_eq!(rig.catch_up(at("04:45:01")), [at("04:45:00")]);
+    assert_eq!(rig.record().missed, 0);
+}
+
+#[test]
+fn t7_t16_what_a_plan_says_that_was_written_under_a_clock_ahead_is_reported_and_replaced() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:05");
+    rig.redefine(at("2036-03-01T01:00:00Z"), spec("45 * * * *"));
+    rig.now = at("02:00:05");
+    assert!(look(&rig.view(Lease::Free)).is_ahead, "it is told why nothing runs for ten years");
+    rig.redefine(at("02:10:00"), spec("0 * * * *"));
+    assert!(!look(&rig.view(Lease::Free)).is_ahead);
+    assert_eq!(rig.catch_up(at("03:00:01")), [at("03:00:00")]);
+}
+
+#[test]
+fn t18_t25_a_run_by_hand_and_its_attempts_outlast_a_reset_and_no_removal() {
+    let mut rig = Rig::hourly();
+    let trigger = |rig: &Rig, id| {
+        let triggered = rig.plan.trigger(id, rig.record.as_ref(), rig.now).unwrap();
+        triggered.write.unwrap()
+    };
+    let by_hand = |number, id: &str| Occasion::ByHand { number, request_id: id.to_owned() };
+    rig.plan = trigger(&rig, "one");
+    let told = rig.start_at("00:40:00").unwrap();
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("00:40:10")));
+    let retry_at = rig.report_at("00:40:20", &told, Report::Failed);
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("00:40:21")));
+    assert_eq!(rig.look_at("00:40:22"), Decision::RetryLater(retry_at.unwrap()));
+    let again = rig.start_at("00:41:00").unwrap();
+    assert_eq!((again.run_id.occasion.clone(), again.attempt), (by_hand(1, "one"), 2));
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("00:41:10")));
+    rig.report_at("00:41:20", &again, Report::Succeeded);
+    assert_eq!(rig.look_at("00:42:00"), Decision::Wait(Some(at("01:00:00"))), "it was done");
+    rig.plan = trigger(&rig, "two");
+    let told = rig.start_at("00:43:00").unwrap();
+    rig.report_at("00:43:10", &told, Report::Failed);
+    rig.plan = rig.plan.remove(by_operator(at("00:44:00"))).unwrap();
+    rig.redefine(at("00:45:00"), spec("0 * * * *"));
+    rig.plan = trigger(&rig, "three");
+    let told = rig.start_at("00:46:00").unwrap();
+    assert_eq!((told.run_id.occasion, told.attempt), (by_hand(3, "three"), 1));
+}
+
+#[test]
+fn t6_t10_what_nobody_ran_skips_nothing() {
+    let mut rig = Rig::with("0 * * * *", |spec| spec.overlap = Overlap::Skip);
+    rig.run_at("01:00:05");
+    rig.plan = rig.plan.trigger("one", None, at("01:50:00")).unwrap().write.unwrap();
+    let told = rig.start_at("01:59:50").unwrap();
+    rig.report_at("02:00:20", &told, Report::Withdrawn);
+    assert_eq!(rig.record().next, Some(at("02:00:00")));
+}

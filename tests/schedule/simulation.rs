@@ -24,7 +24,7 @@ impl kit::World for Schedules {
 }
 
 /// What must occur, or the seeds say nothing.
-const MUST_OCCUR: [&str; 12] = [
+const MUST_OCCUR: [&str; 13] = [
     "a grant",
     "a grant of another attempt",
     "a record was settled",
@@ -35,6 +35,7 @@ const MUST_OCCUR: [&str; 12] = [
     "a job died",
     "a definition changed",
     "a pause or a resume",
+    "a reset",
     "a run by hand was asked for",
     "a late report",
 ];

@@ -50,7 +50,8 @@ pub(crate) struct World {
     owners: u64,
     pub(crate) granted: Vec<(Told, u64)>,
     pub(crate) recorded: Vec<(RunId, Report)>,
-    pub(crate) definitions: Vec<Definition>,
+    /// Each with the time from which it was in force.
+    pub(crate) definitions: Vec<(UtcSecond, Definition)>,
     pub(crate) timeline: Vec<String>,
     /// What occurred, so that nothing is tested that never does.
     pub(crate) counts: BTreeMap<&'static str, u64>,
@@ -107,7 +108,7 @@ impl World {
             owners: 0,
             granted: Vec::new(),
             recorded: Vec::new(),
-            definitions: vec![definition],
+            definitions: vec![(now, definition)],
             timeline: Vec::new(),
             counts: BTreeMap::new(),
             calm: false,
@@ -218,6 +219,12 @@ impl World {
                     self.saw("a run by hand was asked for");
                 }
             }
+            5 if self.kind == Kind::Mixed => {
+                let (at, reason) = (self.store.now, String::new());
+                let intervention = Intervention { at, reason, caller: String::new() };
+                self.store.plan = self.store.plan.reset_to(None, None, intervention);
+                self.saw("a reset");
+            }
             _ => {}
         }
     }
@@ -226,7 +233,7 @@ impl World {
         let revision = self.definitions.len() as u64 + 1;
         let definition = random_definition(&mut self.random, self.kind, revision);
         self.store.redefine(&definition);
-        self.definitions.push(definition);
+        self.definitions.push((self.store.now, definition));
         self.saw("a definition changed");
     }
 

@@ -297,10 +297,14 @@ fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
     };
     let mut record = adopted(record);
     if record.reset < plan.reset() {
-        // T25: it begins anew where the plan says; what ended and what was missed stays to be seen.
+        // T25: it begins anew where the plan says; what ended and what was missed stays to be seen. A reset
+        // keeps the plan's requests for runs by hand, and a removal does not.
+        let keeps_requests = plan.was_reset().is_some();
+        let goes_on = |run: &Run| keeps_requests && matches!(run.occasion, Occasion::ByHand { .. });
+        record.run = record.run.filter(goes_on);
+        record.by_hand = if keeps_requests { record.by_hand } else { Attempts::NONE };
         (record.watermark, record.outcome) = (plan.first_subscribed(), None);
-        (record.next, record.run, record.plan) = (None, None, unknown);
-        (record.attempts, record.by_hand) = (Attempts::NONE, Attempts::NONE);
+        (record.next, record.plan, record.attempts) = (None, unknown, Attempts::NONE);
         (record.started, record.missed_since, record.reset) = (None, 0, plan.reset());
     }
     record

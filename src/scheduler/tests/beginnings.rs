@@ -6,7 +6,9 @@ use super::rig::{
 use crate::coordinator::tests::rig::{Account, MINUTE, SECOND, Sidecar, by_key, pass};
 use crate::coordinator::{CallError, HeldEvent, LossReason};
 use crate::schedule::{Report, Spec};
-use crate::scheduler::{ScheduleChange, ScheduleEvent, ScheduleStream, SubscribeRequest};
+use crate::scheduler::{
+    Completion, ScheduleChange, ScheduleEvent, ScheduleStream, SubscribeRequest,
+};
 use crate::time::{Clock as _, UnixMillis};
 
 /// The longest time until a sidecar looks at what others have changed (T17).
@@ -194,4 +196,19 @@ async fn t25_a_new_subscription_begins_anew_where_the_removal_is_not_known_yet()
     let mut new = minutely(&here);
     let granted = run(&mut new).await;
     assert_eq!((granted.told.attempt, granted.told.missed_count), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_t25_a_run_by_hand_that_ends_after_a_reset_is_recorded_and_not_run_again() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    standby(&mut stream).await;
+    let trigger = ScheduleChange::Trigger { request_id: "ticket-7".to_owned() };
+    changed(&sidecar, trigger).await.unwrap();
+    let by_hand = run_within(&mut stream, SECOND).await.expect("at once");
+    changed(&sidecar, reset(None)).await.unwrap();
+    let completed = complete(&sidecar, &by_hand, Report::Succeeded).await;
+    assert_eq!(completed.completion, Completion::Recorded);
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(600));
 }

@@ -178,7 +178,10 @@ impl Context<'_> {
         if let Some(by) = seen.is_final.get(occasion) {
             return Some(format!("T2: {occasion} is run again with {token}: it is final by {by}"));
         }
-        let is_same = |it: &Occasion, run: &Written| it == occasion && run.reset == reset;
+        // T25: requests for runs by hand outlast a reset.
+        let is_by_hand = matches!(occasion, Occasion::ByHand { .. });
+        let is_same =
+            |it: &Occasion, run: &Written| it == occasion && (run.reset == reset || is_by_hand);
         let same = seen.runs.iter().filter(|((it, _), run)| is_same(it, run));
         let (mut runs, mut last) = (0, None);
         for ((_, token), written) in same {
