@@ -7,7 +7,9 @@ use super::Scheduler;
 use super::state::KnownSchedule;
 use crate::coordinator::{CallError, LockEvent, ScheduleEventKind};
 use crate::lock::LockPath;
-use crate::schedule::{Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally};
+use crate::schedule::{
+    Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally, starting, waited_for,
+};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
@@ -91,20 +93,21 @@ fn of(
 ) -> Option<ScheduleFigures> {
     let (plan, _) = known.plan.as_ref()?;
     let record = known.record.as_ref();
-    let next = record.map_or_else(|| plan.next(), |record| record.next);
-    let last_success = record.and_then(last_success);
+    let next = waited_for(plan, record);
+    // T25: what was before a reset goes on no more.
+    let record = &starting(plan, record);
+    let last_success = last_success(record);
     let patience = plan.definition().grace(lease) + plan.definition().spread();
     let has_passed = |at: UtcSecond| {
         u64::try_from(now.seconds_since(at)).is_ok_and(|seconds| seconds > patience.as_secs())
     };
-    let runs = record.is_some_and(|record| record.run.is_some());
     let goes_on = !plan.is_paused();
     Some(ScheduleFigures {
         path: path.clone(),
         next: next.map(millis),
         last_success: last_success.map(millis),
-        is_late: goes_on && !runs && next.is_some_and(has_passed),
-        is_failing: record.is_some_and(is_failing),
+        is_late: goes_on && record.run.is_none() && next.is_some_and(has_passed),
+        is_failing: is_failing(record),
         is_silent: goes_on && second_after(plan, last_success).is_some_and(has_passed),
     })
 }

@@ -201,3 +201,17 @@ async fn t23_a_record_that_fell_back_is_counted() {
     assert_eq!(rig.value("leasehold_schedule_went_back_total"), 1.0);
     complete(&rig, &next, Report::Succeeded).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn t5_t16_t23_what_is_waited_for_is_what_the_plan_in_force_says() {
+    let rig = Rig::paused();
+    let mut stream = subscribe(&rig);
+    let first = run(&mut stream).await;
+    complete(&rig, &first, Report::Succeeded).await;
+    let _other = subscribe_to(&rig, "@every 7200s");
+    // Its own next one would have been due for long.
+    rig.pass(3 * PERIOD).await;
+    assert_eq!(rig.value("leasehold_schedules_late"), 0.0);
+    let next = rig.value("leasehold_schedule_next_timestamp_seconds");
+    assert_eq!(next.rem_euclid(7_200.0), 0.0);
+}

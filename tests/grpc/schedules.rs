@@ -156,6 +156,12 @@ async fn t4_a_run_whose_process_has_gone_is_shown_as_abandoned() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     let after = shown(&client).await;
     assert!(after.run_abandoned && after.state.unwrap().run.is_some());
+    // T25: a reset forgets it, also before anybody writes that.
+    let (lock, reason) = (by_key("nightly"), "a wrong clock".to_owned());
+    let request = ResetScheduleRequest { lock, reason, ..Default::default() };
+    client.clone().reset_schedule(request).await.unwrap();
+    let after = shown(&client).await;
+    assert!(!after.run_abandoned && after.state.unwrap().run.is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,9 @@ use crate::grpc::lease::run_state::{ended, occasion, state, timestamp};
 use crate::grpc::lease::to_proto::{self, duration};
 use crate::grpc::proto::{self, schedule_spec};
 use crate::lock::{LockPath, Namespace};
-use crate::schedule::{CatchUp, Definition, Intervention, Overlap, Plan, RunTimeout, waited_for};
+use crate::schedule::{
+    CatchUp, Definition, Intervention, Overlap, Plan, RunTimeout, starting, waited_for,
+};
 use crate::scheduler::{Completed, Completion, RunGrant, ScheduleInfo, Standby};
 use crate::timetable::{UtcSecond, zone_data_version};
 
@@ -106,13 +108,20 @@ pub(crate) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
             (None, problem.to_owned())
         }
     };
-    let has_run = info.state.as_ref().is_some_and(|state| state.run.is_some());
-    let is_abandoned = has_run && info.record.state == LockState::Available;
-    let by_hand_done = info.state.as_ref().map_or(0, |state| state.by_hand_done);
+    let stored = info.state.as_deref();
     let next = match &plan {
-        Some(plan) => waited_for(plan, info.state.as_deref()),
-        None => info.state.as_ref().and_then(|state| state.next),
+        Some(plan) => waited_for(plan, stored),
+        None => stored.and_then(|state| state.next),
     };
+    let in_force = plan.as_deref().filter(|plan| plan.removed().is_none());
+    // T25: what was before a reset does not count, also before anything was written since.
+    let counts = stored.map(|stored| match in_force {
+        Some(plan) => starting(plan, Some(stored)),
+        None => stored.clone(),
+    });
+    let has_run = counts.as_ref().is_some_and(|state| state.run.is_some());
+    let is_abandoned = has_run && info.record.state == LockState::Available;
+    let by_hand_done = counts.as_ref().map_or(0, |state| state.by_hand_done);
     let understood = plan.as_ref().map(|plan| understood(plan.definition())).unwrap_or_default();
     let waiting = plan.iter().flat_map(|plan| plan.requests());
     let waiting = waiting.filter(|request| request.number > by_hand_done);
@@ -126,7 +135,7 @@ pub(crate) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedu
         zone_data: plan.as_ref().map(|plan| plan.zone_data().to_owned()).unwrap_or_default(),
         paused: plan.as_ref().is_some_and(|plan| Plan::is_paused(plan)),
         waiting_request_ids: waiting.map(|request| request.request_id.clone()).collect(),
-        state: info.state.as_deref().map(state),
+        state: counts.as_ref().map(state),
         record: None,
         subscribers_here: u32::try_from(info.subscribers_here).unwrap_or(u32::MAX),
         problem,
