@@ -50,8 +50,10 @@ pub(super) struct PollState {
     pub(super) why: PollReason,
     /// The occurrence that is waited for.
     pub(super) next: Option<UtcSecond>,
-    /// Somebody else was seen to run.
+    /// Others come first: one who runs, or was given back to, or may be faster with a retry.
     pub(super) is_busy: bool,
+    /// It is somebody who has the lock.
+    pub(super) is_held: bool,
     /// Looks in a row that saw the same run elsewhere.
     busy_looks: u32,
     /// Looks in a row that the store did not answer.
@@ -75,6 +77,7 @@ impl PollState {
             why: PollReason::Changed,
             next: None,
             is_busy: false,
+            is_held: false,
             busy_looks: 0,
             failures: 0,
             ended_here: None,
@@ -346,6 +349,7 @@ impl ScheduleTask {
 
     async fn follow(&mut self, decision: Decision) -> Result<(), CallError> {
         let now = self.scheduler.now();
+        self.poll.is_held = decision == Decision::Busy;
         match decision {
             Decision::Wait(at) => {
                 let wait = at.map(|at| self.until(at));

@@ -374,8 +374,8 @@ impl Run {
                 event
             }
             HeldEvent::Draining { time_left } => {
-                let before = time_left.checked_sub(BEFORE_THE_END);
-                ends.returns_at = before.map(|before| Box::pin(tokio::time::sleep(before)));
+                let before = time_left.saturating_sub(BEFORE_THE_END);
+                ends.returns_at = Some(Box::pin(tokio::time::sleep(before)));
                 event
             }
             HeldEvent::Lost { reason, .. } => {

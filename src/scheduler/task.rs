@@ -205,14 +205,16 @@ impl ScheduleTask {
                     // A run that was over has an outcome now: nobody is waited for any longer (T12).
                     self.poll.after_run(self.scheduler.now());
                 }
-                if let Some(completion) = completion {
+                // A late call for an older run is no news of this one.
+                let is_last = self.state.lease_of(&run_id).is_some();
+                if let Some(completion) = completion.filter(|_| is_last) {
                     self.completed = Some((run_id, report, completion));
                 }
                 self.finish_released();
                 self.write_before_the_end();
             }
             Message::PlanWritten(plan) => {
-                self.state.known().plan = Some(plan);
+                self.state.learn_plan(&plan);
                 // T18: a run by hand is to be noticed at once.
                 self.poll.at_once(self.scheduler.now());
             }
@@ -237,6 +239,7 @@ impl ScheduleTask {
         match end {
             RunEnd::Settled => self.poll.after_run(now),
             RunEnd::Busy => {
+                self.poll.is_held = true;
                 self.state.known().is_last_runner = false;
                 self.look_after_busy(now);
             }
@@ -404,7 +407,7 @@ impl ScheduleTask {
         let record = known.record.as_ref();
         let last = record.and_then(|record| record.ended.first().cloned());
         let here = !self.running.is_empty();
-        let running_elsewhere = !here && self.poll.is_busy;
+        let running_elsewhere = !here && self.poll.is_busy && self.poll.is_held;
         Standby { next_at: self.poll.next, last, running_elsewhere, paused }
     }
 }

@@ -1,9 +1,10 @@
 //! How outcomes are recorded (T8).
 
-use super::rig::{complete, completion, late, news, run, run_within, spec, standby, subscribe};
+use super::rig::{at, complete, completion, late, news, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::lock::LeaseId;
-use crate::schedule::{Outcome, Report};
+use crate::schedule::{Outcome, Report, Spec};
+use crate::scheduler::task::Message;
 use crate::scheduler::{CompleteRequest, Completion, ScheduleEvent};
 use crate::store::LeaseState;
 use crate::testing::{Fault, FaultPlan};
@@ -121,4 +122,46 @@ async fn t8_a_run_is_completed_at_its_own_sidecar_also_by_who_does_not_know_its_
         assert_eq!(account.lease("nightly").await, LeaseState::Available);
         assert!(matches!(news(&mut stream).await, ScheduleEvent::Recorded { .. }));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_a_success_that_is_told_before_anybody_subscribes_here_goes_before_the_look() {
+    let account = Account::new();
+    let (dying, here) = (account.sidecar(), account.sidecar());
+    let eager = || Spec { takeover_check: Some(SECOND), ..spec("@every 600s") };
+    let mut stream = subscribe(&dying, eager());
+    let granted = run(&mut stream).await;
+    // Its lease ends between two reads of the call.
+    pass(2 * SECOND).await;
+    dying.faults().go_down(60 * MINUTE);
+    stream.disconnected();
+    let (scheduler, told) = (here.scheduler.clone(), late(&granted.told.run_id, Report::Succeeded));
+    let completing = tokio::spawn(async move { scheduler.complete_run(told).await });
+    settle().await;
+    let mut stream = subscribe(&here, eager());
+    let next = run(&mut stream).await;
+    assert_eq!((next.told.scheduled_at, next.told.attempt), (at(1_200), 1));
+    let completion = completing.await.unwrap().unwrap().completion;
+    assert_ne!(completion, Completion::Superseded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_the_end_of_a_call_for_an_older_run_hides_no_outcome_of_the_one_that_has_just_ended() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let older = run(&mut stream).await;
+    complete(&sidecar, &older, Report::Failed).await;
+    let granted = run(&mut stream).await;
+    // Both calls end before the run is seen to be over.
+    let schedules = &sidecar.scheduler.schedules;
+    for (run, completion) in [(&granted, Completion::Recorded), (&older, Completion::Superseded)] {
+        let ended = Box::new((run.told.run_id.clone(), Report::Returned));
+        schedules.send(&run.told.run_id.path, Message::Completed(ended, Some(completion)));
+    }
+    let (lease_id, generation) = (granted.grant.lease_id, Some(granted.grant.generation));
+    sidecar.coordinator.release(lease_id, generation).await.unwrap();
+    let told = news(&mut stream).await;
+    let ScheduleEvent::Recorded { report, completion, .. } = told else { panic!("{told:?}") };
+    assert_eq!((report, completion), (Some(Report::Returned), Completion::Recorded));
 }

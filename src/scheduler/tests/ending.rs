@@ -270,3 +270,21 @@ async fn t23_who_looks_is_told_that_a_run_has_failed_and_why() {
     let as_said = (Outcome::Failed, "exit code 3".to_owned(), first);
     assert_eq!(*ends.0.lock().unwrap(), [as_said, (Outcome::Succeeded, String::new(), second)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t20_a_drain_that_is_short_returns_what_is_unfinished_at_once() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&first, spec("@every 600s"));
+    run(&mut stream).await;
+    let mut other = subscribe(&second, spec("@every 600s"));
+    standby(&mut other).await;
+    let draining = first.coordinator.clone();
+    tokio::spawn(async move { draining.drain(SECOND).await });
+    while let ScheduleEvent::Held(HeldEvent::Renewed(_) | HeldEvent::Draining { .. }) =
+        news(&mut stream).await
+    {}
+    drop(stream);
+    let again = run_within(&mut other, 3 * LEASE).await.expect("the other one runs it");
+    assert_eq!((again.told.scheduled_at, again.told.attempt), (at(600), 1));
+}

@@ -10,6 +10,7 @@ use crate::coordinator::{CallError, LockRecord, NoObserver, Under};
 use crate::schedule::{Occasion, Report};
 use crate::scheduler::{ScheduleChange, ScheduleEvent, ScheduleListRequest, SubscribeRequest};
 use crate::store::{DocumentPath, LeaseStoreExt as _, Operation};
+use crate::testing::FaultPlan;
 
 async fn change(sidecar: &Sidecar, change: ScheduleChange) {
     sidecar.scheduler.change_schedule(&by_key("nightly"), change, "a test").await.unwrap();
@@ -218,4 +219,53 @@ async fn t18_a_run_by_hand_is_started_at_once_also_where_a_run_elsewhere_was_see
     change(&here, ScheduleChange::Trigger { request_id: "ticket-7".to_owned() }).await;
     let by_hand = run_within(&mut stream, SECOND).await.expect("at once");
     assert!(matches!(by_hand.told.run_id.occasion, Occasion::ByHand { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t16_t18_a_new_subscriber_makes_a_deleted_plan_again_as_it_is_known_here() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    change(&sidecar, ScheduleChange::Pause).await;
+    let path = sidecar.scheduler.schedule(&by_key("nightly")).await.unwrap().record.path;
+    let read = account.store.read_document(DocumentPath::Plan(path.clone())).await.unwrap();
+    account.store.delete_plan(&path, read.document.unwrap().etag).await.unwrap();
+    let mut new = minutely(&sidecar);
+    assert!(standby(&mut new).await.paused);
+    assert!(run_within(&mut new, 5 * MINUTE).await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_an_answer_that_comes_late_brings_no_older_plan_back() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 3600s"));
+    assert!(!standby(&mut stream).await.paused);
+    let longest_delay = 10 * SECOND;
+    let slow = FaultPlan { delay_answer: 1_000, longest_delay, ..FaultPlan::default() };
+    sidecar.faults().set_plan(slow);
+    let pausing = tokio::spawn({
+        let sidecar = sidecar.clone();
+        async move { change(&sidecar, ScheduleChange::Pause).await }
+    });
+    let other = account.sidecar();
+    let is_paused = async || {
+        let info = other.scheduler.schedule(&by_key("nightly")).await.unwrap();
+        info.plan.unwrap().unwrap().is_paused()
+    };
+    while !is_paused().await {
+        pass(SECOND / 100).await;
+    }
+    sidecar.faults().set_plan(FaultPlan::default());
+    change(&sidecar, ScheduleChange::Resume).await;
+    assert!(!pausing.is_finished(), "its answer is under way");
+    pausing.await.unwrap();
+    let mut paused = false;
+    while let Ok(event) = tokio::time::timeout(SECOND, next(&mut stream)).await {
+        if let ScheduleEvent::Standby(standby) = event {
+            paused = standby.paused;
+        }
+    }
+    assert!(!paused);
 }

@@ -11,7 +11,7 @@ use crate::coordinator::tests::rig::{
 };
 use crate::coordinator::{HoldRequest, LockEvent, LockEventKind, Observer, ScheduleEventKind};
 use crate::schedule::{CatchUp, Occasion, Report, Spec};
-use crate::scheduler::{Completion, ScheduleEvent};
+use crate::scheduler::{Completion, ScheduleEvent, ScheduleStream};
 use crate::time::Clock as _;
 
 #[tokio::test(start_paused = true)]
@@ -246,4 +246,34 @@ async fn s37_a_subscriber_is_told_what_it_waits_for_before_a_run_that_is_due() {
     let mut stream = minutely(&sidecar);
     assert_eq!(standby(&mut stream).await.next_at, Some(at(60)), "it is due");
     assert_eq!(run(&mut stream).await.told.scheduled_at, at(60));
+}
+
+/// Whether it is told now that a run goes on elsewhere.
+async fn hears_of_a_run(stream: &mut ScheduleStream) -> bool {
+    let mut hears = false;
+    while let Ok(event) = tokio::time::timeout(2 * SECOND, next(stream)).await {
+        if let ScheduleEvent::Standby(standby) = event {
+            hears = standby.running_elsewhere;
+        }
+    }
+    hears
+}
+
+#[tokio::test(start_paused = true)]
+async fn t11_t17_who_waits_for_a_retry_is_not_told_that_somebody_runs() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    let terms = || Spec { backoff: Some(10 * MINUTE), ..spec("@every 3600s") };
+    let mut there = subscribe(&sidecar, terms());
+    let granted = run(&mut there).await;
+    let mut here = subscribe(&other, terms());
+    assert!(hears_of_a_run(&mut here).await);
+    complete(&sidecar, &granted, Report::Failed).await;
+    pass(2 * LEASE).await;
+    assert!(!hears_of_a_run(&mut here).await);
+    drop(here);
+    // Nor where who is here has given it back.
+    let again = run(&mut there).await;
+    complete(&sidecar, &again, Report::Returned).await;
+    assert!(!hears_of_a_run(&mut there).await);
 }
