@@ -13,6 +13,15 @@ pub(super) struct Page {
     pub(super) sets: &'static [(&'static str, &'static str)],
 }
 
+/// Of a command that sets no variables.
+const fn page(
+    command: &'static str,
+    exits: &'static [(&'static str, &'static str)],
+    examples: &'static [&'static str],
+) -> Page {
+    Page { command, exits, examples, sets: &[] }
+}
+
 /// Commands by what they are for, everyday ones first: the order of `leasehold --help`.
 pub(super) const GROUPS: &[(&str, &[&str])] = &[
     (
@@ -56,300 +65,230 @@ const SET_BY_EVERY: &[(&str, &str)] = &[
 
 /// Every command that people can give.
 pub(super) const PAGES: &[Page] = &[
-    Page {
-        command: "serve",
-        exits: &[
+    page(
+        "serve",
+        &[
             ("0", "it was told to stop, and every hold has ended"),
             ("128 + n", "a second signal, n, ended it at once"),
         ],
-        examples: &[
+        &[
             "leasehold serve",
             "leasehold serve --config /etc/leasehold/leasehold.toml",
             "leasehold serve --store azure --set store.azure.account=myaccount --set store.azure.sign_in=workload_identity",
             "leasehold serve --print-config",
         ],
-        sets: &[],
-    },
+    ),
     Page {
-        command: "run",
-        exits: &[
-            ("any", "the command's own"),
-            ("74", "the command ended with 0, and its checkpoint or outcome was not saved"),
-            ("75", "the lock was not acquired within --wait (or --busy-exit-code)"),
-            (
-                "76",
-                "the lock was lost (or --lost-exit-code): the command was stopped, or the release found that the lock had been lost \
-                 before the command ended",
-            ),
-            ("126", "the command cannot be executed"),
-            ("127", "the command was not found"),
-            ("128 + n", "ended by signal n, such as 130 for SIGINT and 143 for SIGTERM"),
-        ],
-        examples: &[
-            "leasehold run nightly-report --wait 5m -- ./report.sh --all",
-            "leasehold run nightly-report --skip-exit-code 0 -- ./report.sh",
-            "leasehold run consumer --wait forever -- ./consume",
-            "leasehold run --store embedded backup -- ./backup.sh",
-        ],
         sets: SET_BY_RUN,
+        ..page(
+            "run",
+            &[
+                ("any", "the command's own"),
+                ("74", "the command ended with 0, and its checkpoint or outcome was not saved"),
+                ("75", "the lock was not acquired within --wait (or --busy-exit-code)"),
+                (
+                    "76",
+                    "the lock was lost (or --lost-exit-code): the command was stopped, or the release found that the lock had been lost \
+                 before the command ended",
+                ),
+                ("126", "the command cannot be executed"),
+                ("127", "the command was not found"),
+                ("128 + n", "ended by signal n, such as 130 for SIGINT and 143 for SIGTERM"),
+            ],
+            &[
+                "leasehold run nightly-report --wait 5m -- ./report.sh --all",
+                "leasehold run nightly-report --skip-exit-code 0 -- ./report.sh",
+                "leasehold run consumer --wait forever -- ./consume",
+                "leasehold run --store embedded backup -- ./backup.sh",
+            ],
+        )
     },
     Page {
-        command: "every",
-        exits: &[
-            ("0", "it was told to stop"),
-            ("any", "with --once, the command's own"),
-            ("74", "with --once: its checkpoint was not saved"),
-            ("76", "with --once: its run was lost"),
-        ],
-        examples: &[
-            "leasehold every '30 2 * * *' --tz Europe/Copenhagen -f nightly -- ./job",
-            "leasehold every 90s -f poll -- ./poll.sh",
-        ],
         sets: SET_BY_EVERY,
+        ..page(
+            "every",
+            &[
+                ("0", "it was told to stop"),
+                ("any", "with --once, the command's own"),
+                ("74", "with --once: its checkpoint was not saved"),
+                ("76", "with --once: its run was lost"),
+            ],
+            &[
+                "leasehold every '30 2 * * *' --tz Europe/Copenhagen -f nightly -- ./job",
+                "leasehold every 90s -f poll -- ./poll.sh",
+            ],
+        )
     },
-    Page {
-        command: "acquire",
-        exits: &[("0", "granted"), ("75", "busy: the lock was not acquired within --wait")],
-        examples: &[
+    page(
+        "acquire",
+        &[("0", "granted"), ("75", "busy: the lock was not acquired within --wait")],
+        &[
             "leasehold acquire import --max-hold 10m --output json",
             "leasehold acquire -f import -s orders --wait 1m",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "release",
-        exits: &[("0", "released, now or before"), ("76", "it had been lost before")],
-        examples: &["leasehold release", "leasehold release - < lease-id"],
-        sets: &[],
-    },
-    Page {
-        command: "extend",
-        exits: &[("0", "extended"), ("76", "the hold is over")],
-        examples: &["leasehold extend --max-hold 10m"],
-        sets: &[],
-    },
-    Page {
-        command: "ls",
-        exits: &[DONE],
-        examples: &[
+    ),
+    page(
+        "release",
+        &[("0", "released, now or before"), ("76", "it had been lost before")],
+        &["leasehold release", "leasehold release - < lease-id"],
+    ),
+    page(
+        "extend",
+        &[("0", "extended"), ("76", "the hold is over")],
+        &["leasehold extend --max-hold 10m"],
+    ),
+    page(
+        "ls",
+        &[DONE],
+        &[
             "leasehold ls",
             "leasehold ls --state held --label team=orders",
             "leasehold ls -o wide",
             "leasehold ls --watch",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "show",
-        exits: &[DONE],
-        examples: &["leasehold show nightly", "leasehold show -f import -s orders --output json"],
-        sets: &[],
-    },
-    Page {
-        command: "watch",
-        exits: &[("69", "the sidecar ended the watch, or cannot be reached")],
-        examples: &["leasehold watch nightly"],
-        sets: &[],
-    },
-    Page {
-        command: "break",
-        exits: &[
+    ),
+    page(
+        "show",
+        &[DONE],
+        &["leasehold show nightly", "leasehold show -f import -s orders --output json"],
+    ),
+    page(
+        "watch",
+        &[("69", "the sidecar ended the watch, or cannot be reached")],
+        &["leasehold watch nightly"],
+    ),
+    page(
+        "break",
+        &[
             ("0", "broken, or nobody held the lock"),
             ("75", "another holder has the lock by now: nothing was broken"),
         ],
-        examples: &[
+        &[
             "leasehold break nightly --reason 'the node is gone'",
             "leasehold break nightly --reason 'the node is gone' --token 17 --now --yes",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "path",
-        exits: &[DONE],
-        examples: &[
-            "leasehold path nightly",
-            "leasehold path -f import -s orders --host-type orders-worker",
-        ],
-        sets: &[],
-    },
-    Page {
-        command: "info",
-        exits: &[DONE],
-        examples: &["leasehold info", "leasehold info --output json"],
-        sets: &[],
-    },
-    Page {
-        command: "checkpoint",
-        exits: &[
+    ),
+    page(
+        "path",
+        &[DONE],
+        &["leasehold path nightly", "leasehold path -f import -s orders --host-type orders-worker"],
+    ),
+    page("info", &[DONE], &["leasehold info", "leasehold info --output json"]),
+    page(
+        "checkpoint",
+        &[
             ("66", "get: the lock has no checkpoint"),
             ("74", "set: not saved, or it is not known whether it was"),
         ],
-        examples: &[
-            "leasehold checkpoint get import",
-            "leasehold checkpoint set import --value 'page 7'",
-        ],
-        sets: &[],
-    },
-    Page {
-        command: "checkpoint get",
-        exits: &[("0", "printed"), ("66", "the lock has no checkpoint")],
-        examples: &[
-            "leasehold checkpoint get import",
-            "leasehold checkpoint get import --file cursor",
-        ],
-        sets: &[],
-    },
-    Page {
-        command: "checkpoint set",
-        exits: &[
+        &["leasehold checkpoint get import", "leasehold checkpoint set import --value 'page 7'"],
+    ),
+    page(
+        "checkpoint get",
+        &[("0", "printed"), ("66", "the lock has no checkpoint")],
+        &["leasehold checkpoint get import", "leasehold checkpoint get import --file cursor"],
+    ),
+    page(
+        "checkpoint set",
+        &[
             ("0", "saved"),
             ("74", "not saved, or it is not known whether it was"),
             NOT_ACQUIRED,
             ("76", "the hold is over"),
         ],
-        examples: &[
+        &[
             "leasehold checkpoint set import --value 'page 7'",
             "leasehold checkpoint set --file cursor",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "schedule",
-        exits: &[DONE],
-        examples: &[
-            "leasehold schedule ls",
-            "leasehold schedule next '30 2 * * *' --tz Europe/Copenhagen",
-        ],
-        sets: &[],
-    },
-    Page {
-        command: "schedule ls",
-        exits: &[DONE],
-        examples: &["leasehold schedule ls", "leasehold schedule ls --output json"],
-        sets: &[],
-    },
-    Page {
-        command: "schedule show",
-        exits: &[DONE],
-        examples: &["leasehold schedule show -f nightly"],
-        sets: &[],
-    },
-    Page {
-        command: "schedule next",
-        exits: &[DONE],
-        examples: &[
+    ),
+    page(
+        "schedule",
+        &[DONE],
+        &["leasehold schedule ls", "leasehold schedule next '30 2 * * *' --tz Europe/Copenhagen"],
+    ),
+    page("schedule ls", &[DONE], &["leasehold schedule ls", "leasehold schedule ls --output json"]),
+    page("schedule show", &[DONE], &["leasehold schedule show -f nightly"]),
+    page(
+        "schedule next",
+        &[DONE],
+        &[
             "leasehold schedule next '30 2 * * *' --tz Europe/Copenhagen",
             "leasehold schedule next '*/10 * * * * *' -n 3",
             "leasehold schedule next --every 90s --from 2026-03-29T00:00:00Z",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "schedule pause",
-        exits: &[DONE],
-        examples: &["leasehold schedule pause -f nightly"],
-        sets: &[],
-    },
-    Page {
-        command: "schedule resume",
-        exits: &[DONE],
-        examples: &["leasehold schedule resume -f nightly"],
-        sets: &[],
-    },
-    Page {
-        command: "schedule trigger",
-        exits: &[DONE],
-        examples: &["leasehold schedule trigger -f nightly --request-id ticket-4711"],
-        sets: &[],
-    },
-    Page {
-        command: "schedule rm",
-        exits: &[DONE],
-        examples: &["leasehold schedule rm -f nightly --reason 'replaced by hourly'"],
-        sets: &[],
-    },
-    Page {
-        command: "schedule reset",
-        exits: &[DONE],
-        examples: &[
+    ),
+    page("schedule pause", &[DONE], &["leasehold schedule pause -f nightly"]),
+    page("schedule resume", &[DONE], &["leasehold schedule resume -f nightly"]),
+    page(
+        "schedule trigger",
+        &[DONE],
+        &["leasehold schedule trigger -f nightly --request-id ticket-4711"],
+    ),
+    page(
+        "schedule rm",
+        &[DONE],
+        &["leasehold schedule rm -f nightly --reason 'replaced by hourly'"],
+    ),
+    page(
+        "schedule reset",
+        &[DONE],
+        &[
             "leasehold schedule reset -f nightly --reason 'the clock was wrong' --watermark 2027-03-28T00:00:00Z",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "schedule import",
-        exits: &[
+    ),
+    page(
+        "schedule import",
+        &[
             ("0", "the schedule begins there"),
             ("64", "the status or the schedule does not allow it, or the command line is invalid"),
             ("75", "the lock is held"),
         ],
-        examples: &[
+        &[
             "leasehold schedule import -f nightly --store azure --timer Host.Functions.Nightly --timer-host-id myapp --dry-run",
             "leasehold schedule import -f nightly --store embedded --status status.json --status-tz Europe/Copenhagen",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "check-token",
-        exits: &[
+    ),
+    page(
+        "check-token",
+        &[
             ("0", "current"),
             ("1", "stale: somebody else has acquired the lock since, so refuse it"),
             ("2", "newer than any token that is known, so refuse it"),
         ],
-        examples: &["leasehold check-token import --token 123"],
-        sets: &[],
-    },
-    Page {
-        command: "probe",
-        exits: &[("0", "ready (or alive)"), ("69", "not")],
-        examples: &["leasehold probe --wait 30s", "leasehold probe --live"],
-        sets: &[],
-    },
-    Page {
-        command: "doctor",
-        exits: &[
+        &["leasehold check-token import --token 123"],
+    ),
+    page(
+        "probe",
+        &[("0", "ready (or alive)"), ("69", "not")],
+        &["leasehold probe --wait 30s", "leasehold probe --live"],
+    ),
+    page(
+        "doctor",
+        &[
             ("0", "no errors were found"),
             ("69", "the store is unreachable"),
             ("78", "something must be corrected"),
         ],
-        examples: &[
+        &[
             "leasehold doctor",
             "leasehold doctor --config /etc/leasehold/leasehold.toml",
             "leasehold doctor --exclusion --endpoint unix:///run/leasehold/leasehold.sock",
         ],
-        sets: &[],
-    },
-    Page {
-        command: "gc",
-        exits: &[DONE],
-        examples: &[
-            "leasehold gc --idle 30d --dry-run --store azure",
-            "leasehold gc --idle 30d --all-hosts",
-        ],
-        sets: &[],
-    },
-    Page {
-        command: "bench",
-        exits: &[("0", "no problems were found"), ("70", "some were: see the report")],
-        examples: &["leasehold bench", "leasehold bench --clients 100 --duration 10s"],
-        sets: &[],
-    },
-    Page {
-        command: "install",
-        exits: &[("0", "it is there"), ("78", "the folder is missing or cannot be written")],
-        examples: &["leasehold install /shared"],
-        sets: &[],
-    },
-    Page {
-        command: "completions",
-        exits: &[DONE],
-        examples: &["source <(leasehold completions bash)"],
-        sets: &[],
-    },
-    Page {
-        command: "man",
-        exits: &[DONE],
-        examples: &["leasehold man /usr/local/share/man/man1"],
-        sets: &[],
-    },
+    ),
+    page(
+        "gc",
+        &[DONE],
+        &["leasehold gc --idle 30d --dry-run --store azure", "leasehold gc --idle 30d --all-hosts"],
+    ),
+    page(
+        "bench",
+        &[("0", "no problems were found"), ("70", "some were: see the report")],
+        &["leasehold bench", "leasehold bench --clients 100 --duration 10s"],
+    ),
+    page(
+        "install",
+        &[("0", "it is there"), ("78", "the folder is missing or cannot be written")],
+        &["leasehold install /shared"],
+    ),
+    page("completions", &[DONE], &["source <(leasehold completions bash)"]),
+    page("man", &[DONE], &["leasehold man /usr/local/share/man/man1"]),
 ];
