@@ -9,8 +9,8 @@ use leasehold::cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let command = match cli::parse(std::env::args_os()) {
-        Ok(command) => command,
+    let line = match cli::parse(std::env::args_os()) {
+        Ok(line) => line,
         Err(exit) => return exit,
     };
     // Only the first one counts, and there is none before.
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return cli::cannot_start(&error),
     };
-    let exit = runtime.block_on(cli::run(command));
+    let exit = runtime.block_on(cli::run(line));
     // A thread that is blocked, as by a name that nobody resolves, must not keep the process.
     runtime.shutdown_background();
     exit

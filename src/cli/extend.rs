@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[command(flatten)]
     endpoint: EndpointArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 #[derive(Serialize)]

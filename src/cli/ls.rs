@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: ListingArgs,
+    output: ListingArgs,
 }
 
 /// The state of a lock.

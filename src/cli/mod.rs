@@ -2,7 +2,7 @@
 //!
 //! Rules: S13 (the validity ends before the release is sent), S15 (signals), S19 (bad input), S20 (no secret
 //! in the process list), S21. May import: everything. To add a command: a file here with `Args` and `run`, a
-//! line in [`Command`] and in each match below, `tests/cli/<command>.rs`, a section in docs/cli.md. Only
+//! line in `Command`, in its match and in `ABOUT`, `tests/cli/<command>.rs`, a section in docs/cli.md. Only
 //! `output.rs` prints, and only `exit.rs` knows exit codes.
 
 mod acquire;
@@ -66,15 +66,17 @@ use output::Format;
 /// Singleton locks for replicated jobs, backed by leases in Azure Blob Storage or in a file.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, max_term_width = 100)]
-struct CommandLine {
+pub struct CommandLine {
     #[command(subcommand)]
     command: Command,
+    /// How the result looks, and what failed.
+    #[arg(skip)]
+    format: Format,
 }
 
 /// What is to be done: a command with its arguments.
 #[derive(Debug, Subcommand)]
-#[expect(private_interfaces, reason = "from outside it can only be parsed and run")]
-pub enum Command {
+enum Command {
     /// Run the sidecar.
     Serve(serve::Args),
     /// Acquire a lock, run a command while it is held, release it.
@@ -134,25 +136,26 @@ pub enum Command {
 ///
 /// # Errors
 /// The exit code, when there is nothing to run.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, ExitCode> {
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, ExitCode> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let mut line = command_line();
-    let parsed = line.try_get_matches_from_mut(&arguments);
-    let parsed = parsed.and_then(|matches| CommandLine::from_arg_matches(&matches));
-    parsed.map(|line| line.command).map_err(|error| {
+    let parsed = line.try_get_matches_from_mut(&arguments).and_then(|matches| {
+        let parsed = CommandLine::from_arg_matches(&matches)?;
+        Ok(CommandLine { format: output::format(&matches), ..parsed })
+    });
+    parsed.map_err(|error| {
         let error = error.format(&mut line);
         usage::tell(error, &line, &arguments).into()
     })
 }
 
 /// Runs a command; says what failed, if something did.
-pub async fn run(command: Command) -> ExitCode {
-    let format = command.format();
-    let exit = match command.run().await {
+pub async fn run(line: CommandLine) -> ExitCode {
+    let exit = match line.command.run().await {
         Ok(exit) => exit,
         Err(error) => {
             let error = reach::explained(error).await;
-            output::error(format, &error);
+            output::error(line.format, &error);
             exit::of_error(&error)
         }
     };
@@ -169,36 +172,6 @@ pub fn cannot_start(error: &io::Error) -> ExitCode {
 }
 
 impl Command {
-    const fn format(&self) -> Format {
-        match self {
-            Self::Acquire(args) => args.output.output,
-            Self::Release(args) => args.output.output,
-            Self::Extend(args) => args.output.output,
-            Self::Ls(args) => args.output.output.format(),
-            Self::Show(args) => args.output.output,
-            Self::Watch(args) => args.output.output,
-            Self::Break(args) => args.output.output,
-            Self::Path(args) => args.output.output,
-            Self::Info(args) => args.output.output,
-            Self::Checkpoint(args) => args.format(),
-            Self::Schedule(args) => args.format(),
-            Self::CheckToken(args) => args.output.output,
-            Self::Doctor(args) => args.output.output,
-            Self::Gc(args) => args.output.output,
-            Self::Bench(args) => args.output.output,
-            Self::Serve(_)
-            | Self::Run(_)
-            | Self::Every(_)
-            | Self::Probe(_)
-            | Self::Install(_)
-            | Self::Completions(_)
-            | Self::Man(_)
-            | Self::LockNames(_)
-            | Self::RunExec(_)
-            | Self::RunSentinel(_) => Format::Text,
-        }
-    }
-
     async fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::Serve(args) => Box::pin(serve::run(args)).await,

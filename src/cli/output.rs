@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use clap::ValueEnum;
+use clap::{ArgMatches, ValueEnum};
 use comfy_table::{Cell, Table, presets};
 use serde::Serialize;
 
@@ -57,6 +57,16 @@ impl Listing {
             Self::Json => Format::Json,
         }
     }
+}
+
+/// How the result of the command that was given looks, and an error of it.
+pub(crate) fn format(given: &ArgMatches) -> Format {
+    if let Some((_, command)) = given.subcommand() {
+        return format(command);
+    }
+    let single = given.try_get_one("output").ok().flatten().copied();
+    let list = || given.try_get_one("output").ok().flatten().copied().map(Listing::format);
+    single.or_else(list).unwrap_or_default()
 }
 
 /// Prints a result: `text` for people, or `document`.

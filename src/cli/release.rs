@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[command(flatten)]
     endpoint: EndpointArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Which hold is meant.

@@ -48,7 +48,7 @@ pub(super) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Between two samples of the sidecar's process.

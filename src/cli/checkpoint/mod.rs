@@ -7,7 +7,6 @@ use clap::Subcommand;
 
 use super::exit::Exit;
 use super::manual::{About, about};
-use super::output::Format;
 
 /// Reads or replaces the checkpoint of a lock: the value from which the next holder goes on.
 #[derive(Debug, clap::Args)]
@@ -27,16 +26,6 @@ enum CheckpointCommand {
 /// What each command of the group is for, in full.
 pub(super) const ABOUT: &[About] =
     &[("checkpoint get", about::<get::Args>), ("checkpoint set", about::<set::Args>)];
-
-impl Args {
-    /// How its result looks.
-    pub(super) const fn format(&self) -> Format {
-        match &self.what {
-            CheckpointCommand::Get(args) => args.output.output,
-            CheckpointCommand::Set(args) => args.output.output,
-        }
-    }
-}
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {

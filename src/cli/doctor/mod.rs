@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[command(flatten)]
     endpoint: EndpointArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Runs the command.

@@ -23,7 +23,7 @@ pub(super) struct Args {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Runs a schedule by hand, once, if the sidecar's `admin.allow_schedule_changes` is set. It starts at once
@@ -39,7 +39,7 @@ pub(super) struct TriggerArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Removes a schedule, if the sidecar's `admin.allow_schedule_changes` is set. Its subscribers are told
@@ -58,7 +58,7 @@ pub(super) struct RemoveArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Lets a schedule begin anew, if the sidecar's `admin.allow_schedule_changes` is set: after a clock that was
@@ -81,7 +81,7 @@ pub(super) struct ResetArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 fn time(text: &str) -> Result<SystemTime, String> {

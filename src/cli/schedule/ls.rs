@@ -21,7 +21,7 @@ pub(super) struct Args {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
-    pub(super) output: ListingArgs,
+    output: ListingArgs,
 }
 
 /// Runs the command.

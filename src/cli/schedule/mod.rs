@@ -14,7 +14,6 @@ pub(super) use text::ended;
 
 use super::exit::Exit;
 use super::manual::{About, about};
-use super::output::Format;
 
 /// Looks at schedules, pauses, resets and removes them, runs them by hand, and tells when they are due.
 #[derive(Debug, clap::Args)]
@@ -55,22 +54,6 @@ pub(super) const ABOUT: &[About] = &[
     ("schedule reset", about::<act::ResetArgs>),
     ("schedule import", about::<import::Args>),
 ];
-
-impl Args {
-    /// How its result looks.
-    pub(super) const fn format(&self) -> Format {
-        match &self.what {
-            ScheduleCommand::Ls(args) => args.output.output.format(),
-            ScheduleCommand::Show(args) => args.output.output,
-            ScheduleCommand::Next(args) => args.output.output,
-            ScheduleCommand::Pause(args) | ScheduleCommand::Resume(args) => args.output.output,
-            ScheduleCommand::Trigger(args) => args.output.output,
-            ScheduleCommand::Rm(args) => args.output.output,
-            ScheduleCommand::Reset(args) => args.output.output,
-            ScheduleCommand::Import(args) => args.output.output,
-        }
-    }
-}
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {

@@ -50,7 +50,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = instant(), allow_hyphen_values = true)]
     from: Option<UtcSecond>,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// Text as programs write it: an argument of other bytes is named in the error.
