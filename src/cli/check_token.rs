@@ -1,6 +1,6 @@
 //! `leasehold check-token`: a fencing token against its lock's newest (S5).
 
-use leasehold_client::TokenStatus;
+use leasehold_client::{Client, TokenStatus};
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
@@ -32,9 +32,8 @@ struct Checked {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
-    let answer = link.client.check_token(lock, args.token).await?;
-    link.close().await;
+    let ask = async |client: &Client| client.check_token(lock, args.token).await;
+    let answer = args.connection.ask(ask).await?;
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the API says to take a status that is not known for stale"

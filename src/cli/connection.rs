@@ -5,10 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use leasehold_client::{Client, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Tls};
+use leasehold_client::{
+    Client, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Error as ClientError, LockSelector,
+    Tls,
+};
 
 use super::engine::{self, Engine};
 use super::exit::UsageError;
+use super::output::OutputArgs;
+use super::spec::SelectorArgs;
 use super::{gc, reach};
 use crate::config::{Config, ConfigError, Flag, Origin, Sources};
 use crate::telemetry::{self, EventLines, Filter, Format};
@@ -168,6 +173,31 @@ pub(crate) struct ConnectionArgs {
     config: ConfigArgs,
 }
 
+/// One lock, where to ask about it, and how the answer looks.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LockArgs {
+    #[command(flatten)]
+    pub(crate) lock: SelectorArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl LockArgs {
+    /// What one question about the lock is answered.
+    ///
+    /// # Errors
+    /// As [`ConnectionArgs::ask`], and when no lock is named.
+    pub(crate) async fn ask<Answer>(
+        self,
+        question: impl AsyncFnOnce(&Client, LockSelector) -> Result<Answer, ClientError>,
+    ) -> anyhow::Result<Answer> {
+        let lock = self.lock.selector()?;
+        self.connection.ask(async |client| question(client, lock).await).await
+    }
+}
+
 /// A client, and what answers it if that is in this process.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -176,6 +206,20 @@ pub(crate) struct Link {
 }
 
 impl ConnectionArgs {
+    /// What one question is answered there.
+    ///
+    /// # Errors
+    /// As [`Self::link`], and when it is refused.
+    pub(crate) async fn ask<Answer, Error: Into<anyhow::Error>>(
+        self,
+        question: impl AsyncFnOnce(&Client) -> Result<Answer, Error>,
+    ) -> anyhow::Result<Answer> {
+        let link = self.link().await?;
+        let answer = question(&link.client).await.map_err(Into::into)?;
+        link.close().await;
+        Ok(answer)
+    }
+
     /// Connects to the sidecar, or starts the engine in this process where `--store` was given.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::ServerInfo;
+use leasehold_client::{Client, ServerInfo};
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
@@ -111,9 +111,7 @@ impl InfoView {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let link = args.connection.link().await?;
-    let info = InfoView::from(link.client.get_server_info().await?);
-    link.close().await;
+    let info = InfoView::from(args.connection.ask(Client::get_server_info).await?);
     output::result(args.output.output, || info.text(), &info)?;
     Ok(Exit::Success)
 }

@@ -108,9 +108,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut request = ListLocks::under(under).in_share(args.share);
     request.states = args.states.into_iter().map(State::of_api).collect();
     request.labels = args.labels.into_iter().collect();
-    let link = args.connection.link().await?;
-    let records = all_pages(&link.client, request).await?;
-    link.close().await;
+    let records = args.connection.ask(async |client| all_pages(client, request).await).await?;
     if args.by_sidecar {
         let sidecars = sidecars::by_sidecar(&records);
         let views: Vec<_> = sidecars.values().collect();

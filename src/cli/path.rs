@@ -33,9 +33,7 @@ struct Resolved {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let key = args.key.named(args.name).key()?;
-    let link = args.connection.link().await?;
-    let answer = link.client.resolve_path(key).await?;
-    link.close().await;
+    let answer = args.connection.ask(async |client| client.resolve_path(key).await).await?;
     let resolved = Resolved {
         lock_path: answer.lock_path,
         host_id: answer.host_id,

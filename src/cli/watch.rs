@@ -1,10 +1,9 @@
 //! `leasehold watch`: one lock's record as it changes.
 
-use super::connection::ConnectionArgs;
+use super::connection::LockArgs;
 use super::exit::{Exit, UnavailableError};
-use super::output::{self, OutputArgs};
+use super::output;
 use super::record;
-use super::spec::SelectorArgs;
 use crate::view::LockView;
 
 /// Shows one lock now and at each change, a line each, until it is interrupted. Changes made through other
@@ -12,21 +11,17 @@ use crate::view::LockView;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    lock: SelectorArgs,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    one: LockArgs,
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
+    let lock = args.one.lock.selector()?;
+    let link = args.one.connection.link().await?;
     let mut watch = link.client.watch_lock(lock).await?;
     while let Some(record) = watch.next().await? {
         let text = || record::doing_text(&record);
-        output::next_result(args.output.output, text, &LockView::from(&record))?;
+        output::next_result(args.one.output.output, text, &LockView::from(&record))?;
     }
     Err(UnavailableError("the sidecar ended the watch: start it again".to_owned()).into())
 }

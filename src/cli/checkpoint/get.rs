@@ -35,9 +35,7 @@ struct Document {
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let lock = args.lock.selector()?;
     let name = record::selector_text(&lock);
-    let link = args.connection.link().await?;
-    let checkpoint = link.client.get_checkpoint(lock).await?;
-    link.close().await;
+    let checkpoint = args.connection.ask(async |client| client.get_checkpoint(lock).await).await?;
     let exit = if checkpoint.is_some() { Exit::Success } else { Exit::NoCheckpoint };
     if let (Some(path), Some(checkpoint)) = (&args.file, &checkpoint) {
         std::fs::write(path, &checkpoint.value)

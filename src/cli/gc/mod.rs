@@ -44,7 +44,7 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
     #[command(flatten)]
-    pub(in crate::cli) output: OutputArgs,
+    output: OutputArgs,
 }
 
 /// A lock that was used more recently is not collected.

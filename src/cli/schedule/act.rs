@@ -3,14 +3,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_client::Schedule;
+use leasehold_client::{Client, Error, LockSelector, Schedule};
 use serde::Serialize;
 
 use super::text;
-use crate::cli::connection::ConnectionArgs;
+use crate::cli::connection::LockArgs;
 use crate::cli::exit::Exit;
-use crate::cli::output::{self, OutputArgs};
-use crate::cli::spec::SelectorArgs;
+use crate::cli::output;
 use crate::timetable::UtcSecond;
 use crate::view::ScheduleView;
 
@@ -19,11 +18,7 @@ use crate::view::ScheduleView;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    lock: SelectorArgs,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    one: LockArgs,
 }
 
 /// Runs a schedule by hand, once, if the sidecar's `admin.allow_schedule_changes` is set. It starts at once
@@ -35,11 +30,7 @@ pub(super) struct TriggerArgs {
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     #[command(flatten)]
-    lock: SelectorArgs,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    one: LockArgs,
 }
 
 /// Removes a schedule, if the sidecar's `admin.allow_schedule_changes` is set. Its subscribers are told
@@ -54,11 +45,7 @@ pub(super) struct RemoveArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    lock: SelectorArgs,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    one: LockArgs,
 }
 
 /// Lets a schedule begin anew, if the sidecar's `admin.allow_schedule_changes` is set: after a clock that was
@@ -77,11 +64,7 @@ pub(super) struct ResetArgs {
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     revision: Option<u64>,
     #[command(flatten)]
-    lock: SelectorArgs,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    one: LockArgs,
 }
 
 fn time(text: &str) -> Result<SystemTime, String> {
@@ -101,63 +84,51 @@ struct Changed {
 
 /// Pauses a schedule, as `leasehold schedule pause`.
 pub(super) async fn pause(args: Args) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
-    let schedule = link.client.pause_schedule(lock).await?;
-    link.close().await;
-    tell(args.output, None, schedule.as_ref(), "paused")
+    change(args.one, "paused", None, async |client, lock| client.pause_schedule(lock).await).await
 }
 
 /// Lets a schedule go on, as `leasehold schedule resume`.
 pub(super) async fn resume(args: Args) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
-    let schedule = link.client.resume_schedule(lock).await?;
-    link.close().await;
-    tell(args.output, None, schedule.as_ref(), "resumed")
+    change(args.one, "resumed", None, async |client, lock| client.resume_schedule(lock).await).await
 }
 
 /// Removes a schedule, as `leasehold schedule rm`.
-pub(super) async fn remove(args: RemoveArgs) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
-    let schedule = link.client.remove_schedule(lock, args.reason, args.force).await?;
-    link.close().await;
-    tell(args.output, None, schedule.as_ref(), "removed")
+pub(super) async fn remove(RemoveArgs { reason, force, one }: RemoveArgs) -> anyhow::Result<Exit> {
+    let remove = async |client: &Client, lock| client.remove_schedule(lock, reason, force).await;
+    change(one, "removed", None, remove).await
 }
 
 /// Lets a schedule begin anew, as `leasehold schedule reset`.
 pub(super) async fn reset(args: ResetArgs) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
-    let reset = link.client.reset_schedule(lock, args.reason, args.watermark, args.revision);
-    let schedule = reset.await?;
-    link.close().await;
-    tell(args.output, None, schedule.as_ref(), "reset")
+    let ResetArgs { reason, watermark, revision, one } = args;
+    let reset = async |client: &Client, lock| {
+        client.reset_schedule(lock, reason, watermark, revision).await
+    };
+    change(one, "reset", None, reset).await
 }
 
 /// Asks for a run by hand, as `leasehold schedule trigger`.
 pub(super) async fn trigger(args: TriggerArgs) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let request_id = args.request_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-    let link = args.connection.link().await?;
-    let schedule = link.client.trigger_schedule(lock, request_id.clone()).await?;
-    link.close().await;
-    let done = format!("request {request_id}");
-    tell(args.output, Some(request_id), schedule.as_ref(), &done)
+    let id = args.request_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    let (done, request) = (format!("request {id}"), id.clone());
+    let trigger = async |client: &Client, lock| client.trigger_schedule(lock, request).await;
+    change(args.one, &done, Some(id), trigger).await
 }
 
-fn tell(
-    output: OutputArgs,
-    request_id: Option<String>,
-    schedule: Option<&Schedule>,
+/// Says something to a schedule, and then that it is done.
+async fn change(
+    args: LockArgs,
     done: &str,
+    request_id: Option<String>,
+    change: impl AsyncFnOnce(&Client, LockSelector) -> Result<Option<Schedule>, Error>,
 ) -> anyhow::Result<Exit> {
-    let view = Changed { request_id, schedule: schedule.map(ScheduleView::from) };
-    let text = || match schedule {
+    let format = args.output.output;
+    let schedule = args.ask(change).await?;
+    let view = Changed { request_id, schedule: schedule.as_ref().map(ScheduleView::from) };
+    let text = || match &schedule {
         Some(schedule) => format!("{done}\n{}", text::schedule(schedule)),
         None => done.to_owned(),
     };
-    output::result(output.output, text, &view)?;
+    output::result(format, text, &view)?;
     Ok(Exit::Success)
 }

@@ -31,9 +31,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         (None, Some(prefix)) => LocksUnder::Prefix(prefix),
         (None, None) => LocksUnder::OwnHostId,
     };
-    let link = args.connection.link().await?;
-    let schedules = all_pages(&link.client, ListSchedules::under(under)).await?;
-    link.close().await;
+    let ask = async |client: &Client| all_pages(client, ListSchedules::under(under)).await;
+    let schedules = args.connection.ask(ask).await?;
     let views: Vec<ScheduleView> = schedules.iter().map(ScheduleView::from).collect();
     let listing = args.output.output;
     let width = if listing == Listing::Wide { usize::MAX } else { narrow::width() };

@@ -1,30 +1,23 @@
 //! `leasehold schedule show`: one schedule.
 
 use super::text;
-use crate::cli::connection::ConnectionArgs;
+use crate::cli::connection::LockArgs;
 use crate::cli::exit::Exit;
-use crate::cli::output::{self, OutputArgs};
-use crate::cli::spec::SelectorArgs;
+use crate::cli::output;
 use crate::view::ScheduleView;
 
 /// Shows one schedule, by the name or the path of its lock.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    lock: SelectorArgs,
-    #[command(flatten)]
-    connection: ConnectionArgs,
-    #[command(flatten)]
-    output: OutputArgs,
+    one: LockArgs,
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let lock = args.lock.selector()?;
-    let link = args.connection.link().await?;
-    let schedule = link.client.get_schedule(lock).await?;
-    link.close().await;
+    let format = args.one.output.output;
+    let schedule = args.one.ask(async |client, lock| client.get_schedule(lock).await).await?;
     let view = ScheduleView::from(&schedule);
-    output::result(args.output.output, || text::schedule(&schedule), &view)?;
+    output::result(format, || text::schedule(&schedule), &view)?;
     Ok(Exit::Success)
 }
