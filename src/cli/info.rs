@@ -1,14 +1,12 @@
 //! `leasehold info`: what a sidecar is.
 
-use std::time::Duration;
-
 use leasehold_client::{Client, ServerInfo};
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
-use super::times;
+use super::times::span;
 
 /// Shows what the sidecar is: its version, its host id, its limits and what it can do.
 #[derive(Debug, clap::Args)]
@@ -70,48 +68,42 @@ impl From<ServerInfo> for InfoView {
     }
 }
 
-impl InfoView {
-    /// The store, and whom its locks exclude where that is not everybody.
-    fn store_text(&self) -> String {
-        match self.store.as_str() {
-            "embedded" => "embedded: its locks exclude callers on this one machine only".to_owned(),
-            "memory" => {
-                "memory: its locks exclude callers of this one sidecar only, and end with it"
-                    .to_owned()
-            }
-            other => other.to_owned(),
+/// The store, and whom its locks exclude where that is not everybody.
+fn store_text(store: &str) -> String {
+    match store {
+        "embedded" => "embedded: its locks exclude callers on this one machine only".to_owned(),
+        "memory" => {
+            "memory: its locks exclude callers of this one sidecar only, and end with it".to_owned()
         }
+        other => other.to_owned(),
     }
+}
 
-    fn text(&self) -> String {
-        let limits = &self.limits;
-        let span = |seconds| {
-            let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            times::span(span)
-        };
-        output::fields(&[
-            ("version", self.version.clone()),
-            ("revision of requests", self.revision.to_string()),
-            ("features", self.features.join(", ")),
-            ("host id", self.host_id.clone()),
-            ("host type", self.host_type.clone()),
-            ("layout", self.layout.clone()),
-            ("store", self.store_text()),
-            ("longest wait", span(limits.wait_seconds)),
-            ("longest max_hold", span(limits.max_hold_seconds)),
-            ("default max_hold", span(limits.default_max_hold_seconds)),
-            ("default lease duration", span(limits.default_lease_duration_seconds)),
-            ("holds", limits.holds.to_string()),
-            ("waiters", limits.waiters.to_string()),
-            ("permits of a lock", limits.permits.to_string()),
-            ("bytes of a checkpoint", limits.checkpoint_bytes.to_string()),
-        ])
-    }
+fn text(info: &ServerInfo) -> String {
+    let limits = &info.limits;
+    output::fields(&[
+        ("version", info.version.clone()),
+        ("revision of requests", info.revision.to_string()),
+        ("features", info.features.join(", ")),
+        ("host id", info.host_id.clone()),
+        ("host type", info.host_type.clone()),
+        ("layout", info.layout.clone()),
+        ("store", store_text(&info.store)),
+        ("longest wait", span(limits.wait)),
+        ("longest max_hold", span(limits.max_hold)),
+        ("default max_hold", span(limits.default_max_hold)),
+        ("default lease duration", span(limits.default_lease_duration)),
+        ("holds", limits.holds.to_string()),
+        ("waiters", limits.waiters.to_string()),
+        ("permits of a lock", limits.permits.to_string()),
+        ("bytes of a checkpoint", limits.checkpoint_bytes.to_string()),
+    ])
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let info = InfoView::from(args.connection.ask(Client::get_server_info).await?);
-    output::result(args.output.output, || info.text(), &info)?;
+    let info = args.connection.ask(Client::get_server_info).await?;
+    let text = text(&info);
+    output::result(args.output.output, || text, &InfoView::from(info))?;
     Ok(Exit::Success)
 }
