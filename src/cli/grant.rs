@@ -6,7 +6,7 @@ use leasehold_client::{Busy, Checkpoint, Grant, Validity};
 use serde::Serialize;
 
 use super::record::reason;
-use super::sharing::{status_text, status_word};
+use super::sharing::status_text;
 use super::times::moment;
 use crate::view::LockView;
 
@@ -52,7 +52,7 @@ pub(crate) struct BusyView {
     retry_after_seconds: f64,
     held_permits: u32,
     /// Why a priority did not free the lock, in a word.
-    priority_status: Option<&'static str>,
+    pub(super) priority_status: Option<String>,
     /// The same with what to do, for people.
     priority_advice: Option<String>,
     lock: Option<LockView>,
@@ -103,7 +103,9 @@ impl From<&Busy> for BusyView {
             reason: reason(busy.reason),
             retry_after_seconds: busy.retry_after.as_secs_f64(),
             held_permits: busy.held_permits,
-            priority_status: busy.priority_status.map(status_word),
+            priority_status: busy
+                .priority_status
+                .map(|status| status.as_str().to_ascii_lowercase()),
             priority_advice: status_text(busy),
             lock: busy.record.as_ref().map(LockView::from),
         }

@@ -1,7 +1,5 @@
 //! Priorities and shares: their flags, and how they are told (S33 to S36).
 
-use std::fmt::Display;
-
 use clap::ArgAction;
 use leasehold_client::{BreakNote, Busy, LeaseSpec, LockRecord, PriorityStatus};
 
@@ -66,21 +64,11 @@ impl SharingArgs {
         variable: impl Fn(&'static str) -> Option<String>,
     ) -> Result<LeaseSpec, UsageError> {
         let mut read = Vec::new();
-        let mut of = |name, is_given: bool| {
-            let text = if is_given { None } else { variable(name) };
-            read.extend(text.is_some().then_some(name));
-            text
-        };
-        let by_variable = of(PRIORITY_VARIABLE, self.priority.is_some());
-        let by_variable = value(PRIORITY_VARIABLE, by_variable, priority)?;
-        spec.priority = self.priority.or(by_variable).unwrap_or_default();
-        let by_variable = value(YIELDS_VARIABLE, of(YIELDS_VARIABLE, self.yields.is_some()), bool)?;
-        spec.yields = self.yields.or(by_variable).unwrap_or_default();
-        let by_variable = of(SHARE_VARIABLE, self.share.is_some());
-        spec.share = self.share.or(by_variable).unwrap_or_default();
-        let by_variable = of(REBALANCE_VARIABLE, self.rebalance.is_some());
-        let by_variable = value(REBALANCE_VARIABLE, by_variable, bool)?;
-        spec.rebalance = self.rebalance.or(by_variable).unwrap_or_default();
+        let mut variable = |name| variable(name).inspect(|_| read.push(name));
+        spec.priority = given(self.priority, PRIORITY_VARIABLE, &mut variable, priority)?;
+        spec.yields = given(self.yields, YIELDS_VARIABLE, &mut variable, bool)?;
+        spec.share = given(self.share, SHARE_VARIABLE, &mut variable, |text| Ok(text.to_owned()))?;
+        spec.rebalance = given(self.rebalance, REBALANCE_VARIABLE, &mut variable, bool)?;
         // The sidecar would name fields that nobody has given.
         if spec.permits > 1 && !read.is_empty() {
             return Err(UsageError(format!(
@@ -93,15 +81,18 @@ impl SharingArgs {
     }
 }
 
-fn value<T, E: Display>(
-    name: &str,
-    text: Option<String>,
-    parse: impl FnOnce(&str) -> Result<T, E>,
-) -> Result<Option<T>, UsageError> {
-    let parsed = text.map(|text| {
-        parse(&text).map_err(|problem| UsageError(format!("{name} is {text:?}: {problem}")))
-    });
-    parsed.transpose()
+/// What the flag says, or else the variable.
+fn given<T: Default>(
+    flag: Option<T>,
+    name: &'static str,
+    variable: impl FnOnce(&'static str) -> Option<String>,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, UsageError> {
+    if let Some(flag) = flag {
+        return Ok(flag);
+    }
+    let Some(text) = variable(name) else { return Ok(T::default()) };
+    parse(&text).map_err(|problem| UsageError(format!("{name} is {text:?}: {problem}")))
 }
 
 fn priority(text: &str) -> Result<u32, String> {
@@ -111,21 +102,6 @@ fn priority(text: &str) -> Result<u32, String> {
 
 fn bool(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "neither true nor false".to_owned())
-}
-
-/// Why a priority did not free a busy lock, in a word.
-pub(super) const fn status_word(status: PriorityStatus) -> &'static str {
-    match status {
-        PriorityStatus::HolderDoesNotYield => "holder_does_not_yield",
-        PriorityStatus::NotGreater => "not_greater",
-        PriorityStatus::WaitedTooShort => "waited_too_short",
-        PriorityStatus::BrokenRecently => "broken_recently",
-        PriorityStatus::Revoked => "revoked",
-        PriorityStatus::CannotBreak => "cannot_break",
-        PriorityStatus::Reserved => "reserved",
-        // One of a later version of the client.
-        _ => "unknown",
-    }
 }
 
 /// Why a priority did not free a busy lock, and what to do.
@@ -216,6 +192,7 @@ mod tests {
     use leasehold_client::{LockKey, Reservation};
 
     use super::*;
+    use crate::cli::grant::BusyView;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -297,7 +274,7 @@ mod tests {
             busy.priority_status = Some(status);
             let text = status_text(&busy).unwrap();
             assert!(hints.iter().all(|hint| text.contains(hint)), "{word}: {text}");
-            assert_eq!(status_word(status), word);
+            assert_eq!(BusyView::from(&busy).priority_status.as_deref(), Some(word));
         }
     }
 
