@@ -21,7 +21,7 @@ use super::exit::Exit;
 use super::output;
 use super::retry::{Patience, Wait};
 use super::run::checkpoint::{CheckpointFile, check_kept};
-use super::run::job::{Environment, Job};
+use super::run::job::{Environment, Job, Terms};
 use super::run::{PASSED_ON, RELEASE_TIMEOUT};
 use super::signals::Signals;
 use super::spec::duration;
@@ -64,30 +64,14 @@ pub(super) struct Args {
     command: Vec<OsString>,
 }
 
-/// How a run is done.
-struct RunTerms {
-    once: bool,
-    final_exit_code: Option<u8>,
-    kill_after: Option<Duration>,
-    checkpoint: Option<PathBuf>,
-    command: Vec<OsString>,
-}
-
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
-    let subscription = args.schedule.subscription(args.kill_after)?;
-    let terms = RunTerms {
-        once: args.once,
-        final_exit_code: args.final_exit_code,
-        kill_after: args.kill_after,
-        checkpoint: args.checkpoint,
-        command: args.command,
-    };
+    let subscription = args.schedule.clone().subscription(args.kill_after)?;
     let mut patience = Patience::new(Wait::Forever);
     let connecting = async {
         let link = link(&args.connection, &mut patience).await?;
-        if terms.checkpoint.is_some() {
+        if args.checkpoint.is_some() {
             check_kept(&link.client, &mut patience).await?;
         }
         Ok::<_, anyhow::Error>(link)
@@ -99,7 +83,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let (sender, mut events) = unbounded_channel();
     let mut runs = link.client.runs(subscription).events(sender).with_hold_events();
-    let exit = go_on(&mut runs, &mut events, &mut signals, &mut patience, &terms).await;
+    let exit = go_on(&mut runs, &mut events, &mut signals, &mut patience, &args).await;
     drop(runs);
     link.close().await;
     exit
@@ -111,7 +95,7 @@ async fn go_on(
     events: &mut UnboundedReceiver<ScheduleEvent>,
     signals: &mut Signals,
     patience: &mut Patience,
-    terms: &RunTerms,
+    args: &Args,
 ) -> anyhow::Result<Exit> {
     let mut notes = Notes::default();
     loop {
@@ -135,8 +119,8 @@ async fn go_on(
                 continue;
             }
         };
-        let exit = one(run, signals, terms).await?;
-        if terms.once {
+        let exit = one(run, signals, args).await?;
+        if args.once {
             return Ok(exit);
         }
         if signals.ending().is_some() {
@@ -153,18 +137,13 @@ async fn told_to_end(signals: &mut Signals) {
 }
 
 /// One run: the command, and its outcome.
-async fn one(run: Run, signals: &mut Signals, terms: &RunTerms) -> anyhow::Result<Exit> {
+async fn one(run: Run, signals: &mut Signals, args: &Args) -> anyhow::Result<Exit> {
     output::note(&beginning(&run));
     let name = name(&run);
     let mut events = run.take_events().context("a run without the events of its hold")?;
-    let file = terms.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
-    let job = Job {
-        command: &terms.command,
-        kill_after: terms.kill_after,
-        priority: 0,
-        deadline: run.deadline(),
-        file,
-    };
+    let file = args.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
+    let terms = Terms { kill_after: args.kill_after, priority: 0, deadline: run.deadline() };
+    let job = Job { command: &args.command, terms, file };
     let done = match job.run(run.hold(), environment(&run), &mut events, signals).await {
         Ok(done) => done,
         Err(error) => {
@@ -173,8 +152,7 @@ async fn one(run: Run, signals: &mut Signals, terms: &RunTerms) -> anyhow::Resul
             return Err(error);
         }
     };
-    let Verdict { completion, exit } =
-        verdict(&done, &run, signals.ending(), terms.final_exit_code);
+    let Verdict { completion, exit } = verdict(&done, &run, signals.ending(), args.final_exit_code);
     if !run.is_valid() {
         let loss = run.lost().await;
         output::note(&format!("the run of {name} was lost: {loss}"));

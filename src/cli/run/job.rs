@@ -3,17 +3,16 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use leasehold_client::{BootInstant, Deadline, Hold, HoldEvent, RunOutcome};
+use leasehold_client::{Deadline, Hold, HoldEvent, RunOutcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::checkpoint::CheckpointFile;
 use super::group::Group;
 use super::output;
-pub(in crate::cli) use super::supervise::Ended;
-use super::supervise::{Terms, supervise};
+use super::supervise::supervise;
+pub(in crate::cli) use super::supervise::{Ended, Terms};
 use crate::cli::exit::Exit;
 use crate::cli::release::LEASE_ID_VARIABLE;
 use crate::cli::signals::Signals;
@@ -24,12 +23,7 @@ use crate::time::{BootClock, Clock as _};
 pub(in crate::cli) struct Job<'a> {
     /// The command and its arguments.
     pub(in crate::cli) command: &'a [OsString],
-    /// How long it has between SIGTERM and SIGKILL, if the lock allows.
-    pub(in crate::cli) kill_after: Option<Duration>,
-    /// The priority of its caller.
-    pub(in crate::cli) priority: u32,
-    /// When it is told to stop, whatever happens to the lock.
-    pub(in crate::cli) deadline: Option<BootInstant>,
+    pub(in crate::cli) terms: Terms,
     /// Where it finds and leaves the lock's checkpoint.
     pub(in crate::cli) file: Option<CheckpointFile>,
 }
@@ -66,9 +60,7 @@ impl Job<'_> {
         }
         let environment: Environment = self.environment(guard).into_iter().chain(more).collect();
         let mut group = Group::start(self.command, &environment)?;
-        let (kill_after, priority, deadline) = (self.kill_after, self.priority, self.deadline);
-        let terms = Terms { kill_after, priority, deadline };
-        let ended = supervise(guard, events, signals, &mut group, terms).await;
+        let ended = supervise(guard, events, signals, &mut group, self.terms).await;
         // S13: nothing of the command runs any more; only now may the lock be another's.
         group.dismiss();
         let (Ended::Command(status) | Ended::Stopped(status)) = ended;

@@ -36,7 +36,7 @@ use super::retry::{Patience, TOLD_AGAIN};
 use super::signals::Signals;
 use super::spec::{SpecArgs, duration};
 use checkpoint::CheckpointFile;
-use job::{Done, Ended, Job, exit_of};
+use job::{Done, Ended, Job, Terms, exit_of};
 use occurrence::{Named, OccurrenceArgs};
 
 /// What tells a command which lock it runs under.
@@ -140,8 +140,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
-            let (command, kill_after) = (&args.command, args.kill_after);
-            let job = Job { command, kill_after, priority, deadline: None, file };
+            let terms = Terms { kill_after: args.kill_after, priority, deadline: None };
+            let job = Job { command: &args.command, terms, file };
             hold_and_run(guard, &mut events, &mut signals, job, named).await
         }
         Ok(Outcome::AlreadyDone(run)) => said(named.map(|named| named.already_done(&run))),

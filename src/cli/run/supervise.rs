@@ -27,14 +27,14 @@ pub(in crate::cli) enum Ended {
 
 /// What a watch has to know of its command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(in crate::cli) struct Terms {
     /// How long the command has between SIGTERM and SIGKILL, if the lock allows.
-    pub(super) kill_after: Option<Duration>,
+    pub(in crate::cli) kill_after: Option<Duration>,
     /// The priority of its caller.
-    pub(super) priority: u32,
+    pub(in crate::cli) priority: u32,
     /// When it is told to stop, whatever happens to the lock: a run's deadline, before which its hold does
     /// not end (T12).
-    pub(super) deadline: Option<BootInstant>,
+    pub(in crate::cli) deadline: Option<BootInstant>,
 }
 
 /// No sleep is longer: timers stop while the machine sleeps (S3).
@@ -46,9 +46,7 @@ struct Watch<'a> {
     guard: &'a Hold,
     group: &'a mut Group,
     plan: Plan,
-    /// That of the holder.
-    priority: u32,
-    deadline: Option<BootInstant>,
+    terms: Terms,
     /// How the command itself ended.
     status: Option<ExitStatus>,
     /// Whether the hold stopped the command.
@@ -76,8 +74,7 @@ pub(super) async fn supervise(
         guard,
         group,
         plan: Plan::new(terms.kill_after),
-        priority: terms.priority,
-        deadline: terms.deadline,
+        terms,
         status: None,
         stopped: false,
         told_unkillable: false,
@@ -126,7 +123,7 @@ impl Watch<'_> {
                 Ended::Command(status)
             });
         }
-        if !self.plan.is_stopping() && self.deadline.is_some_and(|deadline| now >= deadline) {
+        if !self.plan.is_stopping() && self.terms.deadline.is_some_and(|deadline| now >= deadline) {
             let ends = self.guard.max_hold_ends().unwrap_or(valid_until);
             self.stop(Cause::Deadline(ends), "its time is over");
         }
@@ -150,7 +147,7 @@ impl Watch<'_> {
     fn stop_at(&self, valid_until: BootInstant) -> BootInstant {
         let at = self.plan.stop_at(valid_until);
         let ends = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
-        match self.deadline {
+        match self.terms.deadline {
             Some(deadline) if ends => at.max(deadline),
             Some(deadline) => at.min(deadline),
             None => at,
@@ -186,7 +183,7 @@ impl Watch<'_> {
             }
             HoldEvent::Revoked(notice) => {
                 let note = notice.break_note.as_ref();
-                let who = note.and_then(|note| takeover_text(note, self.priority));
+                let who = note.and_then(|note| takeover_text(note, self.terms.priority));
                 self.stop(Cause::Revoked, &who.unwrap_or_else(|| notice.to_string()));
             }
             HoldEvent::Draining { time_left } => {
