@@ -2,10 +2,10 @@
 //!
 //! Rules: S20 (no secrets; lease ids of the store are secrets too). May import: coordinator, scheduler,
 //! lobby, store, lock, time's Clock. To add a format of logs: a variant of [`Format`] and an arm in
-//! `logs.rs`. To add a metric: a field of `Families` in `metrics.rs`, its line in `Families::register`, and
-//! whoever moves it; schedules, shares and the export of traces have `Families` of their own in `metrics/`.
-//! The table in docs/operations.md comes from there, and a test says so. What an event is in the log is in
-//! `event_lines.rs`, and what it moves in `Metrics::observe`.
+//! `logs.rs`. To add a metric: a line of `families!` in `metrics.rs`, and whoever moves it; schedules, shares
+//! and the export of traces have theirs in `metrics/`. The table in docs/operations.md comes from there, and
+//! a test says so. What an event is in the log is in `event_lines.rs`, and what it moves in
+//! `Metrics::observe`.
 
 mod event_lines;
 mod exposition;

@@ -17,20 +17,38 @@ pub(super) const REQUESTS: [f64; 11] =
 /// Seconds that a renewal is late: a hold of a lease of 60 s survives 38 (S9).
 pub(super) const LATENESSES: [f64; 8] = [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 40.0];
 
-/// Where metrics of one unit are registered.
-pub(super) struct Registration<'a> {
-    pub(super) registry: &'a mut Registry,
-    pub(super) unit: Option<Unit>,
-}
+/// Defines the metrics of one subject, each with its name and help: to both, what its kind asks for is added.
+macro_rules! families {
+    ($to:ident => { $($field:ident: $kind:ty = $made:expr;)+ }) => {
+        /// The metrics of this subject. The clones are one.
+        #[derive(Clone, Debug)]
+        pub(in crate::telemetry) struct Families {
+            $($field: $kind,)+
+        }
 
-impl Registration<'_> {
-    /// `_total` and the unit are added to the name.
-    pub(super) fn add<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: &M) {
-        match &self.unit {
-            None => self.registry.register(name, help, metric.clone()),
-            Some(unit) => {
-                self.registry.register_with_unit(name, help, unit.clone(), metric.clone());
+        impl Families {
+            pub(in crate::telemetry) fn new($to: &mut Registry) -> Self {
+                Self { $($field: $made,)+ }
             }
         }
-    }
+    };
+}
+pub(super) use families;
+
+/// A new metric without a unit.
+pub(super) fn add<M: Metric + Clone + Default>(to: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    to.register(name, help, metric.clone());
+    metric
+}
+
+/// The same for a metric in seconds.
+pub(super) fn add_seconds<M: Metric + Clone>(
+    to: &mut Registry,
+    name: &str,
+    help: &str,
+    metric: M,
+) -> M {
+    to.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }

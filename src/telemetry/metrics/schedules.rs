@@ -11,12 +11,12 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use super::{Counters, FloatGauge};
 use crate::coordinator::{RunOutcome, ScheduleEventKind};
 use crate::scheduler::ScheduleFigures;
-use crate::telemetry::registration::{Registration, STARTS};
+use crate::telemetry::registration::{STARTS, add, add_seconds, families};
 use crate::time::UnixMillis;
 
 /// One series for all schedules, or one for each, with the label `schedule`.
@@ -59,104 +59,43 @@ impl Gauges {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Families {
-    runs: Counters<1>,
-    missed: Counter,
-    lateness: Histogram,
-    conflicts: Counter,
-    went_back: Counter,
-    queued: Counter,
-    here: Gauge,
-    late: Gauge,
-    failing: Gauge,
-    silent: Gauge,
-    next: Gauges,
-    last_success: Gauges,
+families! {
+    to => {
+        runs: Counters<1> = add(to, "leasehold_schedule_runs",
+            "Runs that ended and were recorded here, by outcome: failed is retried, but failed_final, \
+             timed_out and the last failed attempt are not; skipped is one occurrence or several without a \
+             run");
+        missed: Counter = add(to, "leasehold_schedule_missed",
+            "Occurrences that were missed and will not run, as recorded here");
+        conflicts: Counter = add(to, "leasehold_schedule_conflicts",
+            "Times that two different definitions of a schedule had the same revision");
+        went_back: Counter = add(to, "leasehold_schedule_went_back",
+            "Times that the record of a schedule had fallen back to an older one, and was rewritten");
+        queued: Counter = add(to, "leasehold_schedule_starts_queued",
+            "Starts of runs that waited for more than a second, because more were due at once than \
+             `limits.starts_per_second`");
+        here: Gauge = add(to, "leasehold_schedules", "Schedules that have subscribers here now");
+        late: Gauge = add(to, "leasehold_schedules_late",
+            "Of these, schedules that have been due for longer than their grace without a run in \
+             progress");
+        failing: Gauge = add(to, "leasehold_schedules_failing",
+            "Of these, schedules whose last occurrence that ended did not succeed");
+        silent: Gauge = add(to, "leasehold_schedules_silent",
+            "Of these, schedules without a success for two occurrences and their grace");
+        lateness: Histogram = add_seconds(to, "leasehold_schedule_lateness",
+            "Time from when an occurrence was due to the grant of its first attempt, in whole seconds",
+            Histogram::new(STARTS));
+        next: Gauges = add_seconds(to, "leasehold_schedule_next_timestamp",
+            "When the next occurrence of these schedules is due, in seconds since the Unix epoch; NaN \
+             without one. With `admin.schedule_labels`, for each schedule", Gauges::default());
+        last_success: Gauges = add_seconds(to, "leasehold_schedule_last_success_timestamp",
+            "The newest occurrence that succeeded, in seconds since the Unix epoch, for the schedule where \
+             it is the oldest; NaN without one. With `admin.schedule_labels`, for each schedule",
+            Gauges::default());
+    }
 }
 
 impl Families {
-    pub(super) fn new() -> Self {
-        Self {
-            runs: Family::default(),
-            missed: Counter::default(),
-            lateness: Histogram::new(STARTS),
-            conflicts: Counter::default(),
-            went_back: Counter::default(),
-            queued: Counter::default(),
-            here: Gauge::default(),
-            late: Gauge::default(),
-            failing: Gauge::default(),
-            silent: Gauge::default(),
-            next: Gauges::default(),
-            last_success: Gauges::default(),
-        }
-    }
-
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let to = &mut Registration { registry, unit: None };
-        to.add(
-            "leasehold_schedule_runs",
-            "Runs that ended and were recorded here, by outcome: failed is retried, but failed_final, timed_out and \
-             the last failed attempt are not; skipped is one occurrence or several without a run",
-            &self.runs,
-        );
-        to.add(
-            "leasehold_schedule_missed",
-            "Occurrences that were missed and will not run, as recorded here",
-            &self.missed,
-        );
-        to.add(
-            "leasehold_schedule_conflicts",
-            "Times that two different definitions of a schedule had the same revision",
-            &self.conflicts,
-        );
-        to.add(
-            "leasehold_schedule_went_back",
-            "Times that the record of a schedule had fallen back to an older one, and was rewritten",
-            &self.went_back,
-        );
-        to.add(
-            "leasehold_schedule_starts_queued",
-            "Starts of runs that waited for more than a second, because more were due at once than `limits.starts_per_second`",
-            &self.queued,
-        );
-        to.add("leasehold_schedules", "Schedules that have subscribers here now", &self.here);
-        to.add(
-            "leasehold_schedules_late",
-            "Of these, schedules that have been due for longer than their grace without a run in progress",
-            &self.late,
-        );
-        to.add(
-            "leasehold_schedules_failing",
-            "Of these, schedules whose last occurrence that ended did not succeed",
-            &self.failing,
-        );
-        to.add(
-            "leasehold_schedules_silent",
-            "Of these, schedules without a success for two occurrences and their grace",
-            &self.silent,
-        );
-        let to = &mut Registration { registry: to.registry, unit: Some(Unit::Seconds) };
-        to.add(
-            "leasehold_schedule_lateness",
-            "Time from when an occurrence was due to the grant of its first attempt, in whole seconds",
-            &self.lateness,
-        );
-        to.add(
-            "leasehold_schedule_next_timestamp",
-            "When the next occurrence of these schedules is due, in seconds since the Unix epoch; NaN without one. \
-             With `admin.schedule_labels`, for each schedule",
-            &self.next,
-        );
-        to.add(
-            "leasehold_schedule_last_success_timestamp",
-            "The newest occurrence that succeeded, in seconds since the Unix epoch, for the schedule where it is the \
-             oldest; NaN without one. With `admin.schedule_labels`, for each schedule",
-            &self.last_success,
-        );
-    }
-
     /// Makes every series that is known in advance.
     pub(super) fn make_known_series(&self) {
         for outcome in RunOutcome::ALL {
@@ -166,30 +105,23 @@ impl Families {
     }
 
     pub(super) fn observe(&self, kind: &ScheduleEventKind<'_>) {
-        match *kind {
+        let (counter, by) = match *kind {
             // The first attempt says how late an occurrence is.
             ScheduleEventKind::RunStarted { run, lateness, is_resumed: false, .. }
                 if run.attempt == 1 =>
             {
-                self.lateness.observe(lateness.as_secs_f64());
+                return self.lateness.observe(lateness.as_secs_f64());
             }
+            ScheduleEventKind::RunStarted { .. } | ScheduleEventKind::Changed { .. } => return,
             ScheduleEventKind::RunEnded { outcome, .. } => {
-                self.runs.get_or_create(&[("outcome", label(outcome))]).inc();
+                (&self.runs.get_or_create_owned(&[("outcome", label(outcome))]), 1)
             }
-            ScheduleEventKind::Missed { count } => {
-                self.missed.inc_by(count);
-            }
-            ScheduleEventKind::WentBack => {
-                self.went_back.inc();
-            }
-            ScheduleEventKind::Conflict { .. } => {
-                self.conflicts.inc();
-            }
-            ScheduleEventKind::StartQueued => {
-                self.queued.inc();
-            }
-            ScheduleEventKind::RunStarted { .. } | ScheduleEventKind::Changed { .. } => {}
-        }
+            ScheduleEventKind::Missed { count } => (&self.missed, count),
+            ScheduleEventKind::WentBack => (&self.went_back, 1),
+            ScheduleEventKind::Conflict { .. } => (&self.conflicts, 1),
+            ScheduleEventKind::StartQueued => (&self.queued, 1),
+        };
+        counter.inc_by(by);
     }
 
     /// Sets the gauges to how these schedules stand.

@@ -64,16 +64,7 @@ impl Families {
 }
 
 pub(super) const fn is_grant(result: AcquireResult) -> bool {
-    match result {
-        AcquireResult::Granted | AcquireResult::Resumed => true,
-        AcquireResult::Busy
-        | AcquireResult::ResumeLost
-        | AcquireResult::ResumeRefused
-        | AcquireResult::Settled
-        | AcquireResult::Left
-        | AcquireResult::OverLimit
-        | AcquireResult::Failed(_) => false,
-    }
+    matches!(result, AcquireResult::Granted | AcquireResult::Resumed)
 }
 
 pub(super) const fn granted_label(granted: bool) -> Labels<1> {

@@ -1,39 +1,22 @@
 //! The metrics of priorities and shares (S33 to S35).
 
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{Counters, Labels};
-use crate::telemetry::registration::Registration;
+use crate::telemetry::registration::{add, families};
 
-/// What is counted of them.
-#[derive(Debug, Default)]
-pub(super) struct Families {
-    overruled: Counters<1>,
-    held: Gauge,
+families! {
+    to => {
+        overruled: Counters<1> = add(to, "leasehold_broken_for_caller",
+            "Locks that were broken for a caller that waits here, by reason: for its greater priority, or \
+             to balance a share");
+        held: Gauge = add(to, "leasehold_share_locks_held",
+            "Locks that are held here now and belong to a share");
+    }
 }
 
 impl Families {
-    pub(super) fn new() -> Self {
-        Self { overruled: Family::default(), held: Gauge::default() }
-    }
-
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let to = &mut Registration { registry, unit: None };
-        to.add(
-            "leasehold_broken_for_caller",
-            "Locks that were broken for a caller that waits here, by reason: for its greater priority, or to balance \
-             a share",
-            &self.overruled,
-        );
-        to.add(
-            "leasehold_share_locks_held",
-            "Locks that are held here now and belong to a share",
-            &self.held,
-        );
-    }
-
     pub(super) fn make_known_series(&self) {
         for moves in [false, true] {
             drop(self.overruled.get_or_create(&why(moves)));

@@ -4,13 +4,16 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
 use super::{Counters, Labels};
-use crate::telemetry::registration::Registration;
+use crate::telemetry::registration::{add, families};
 
-/// What is counted of spans. The clones are one.
-#[derive(Clone, Debug, Default)]
-pub(in crate::telemetry) struct Families {
-    exported: Counter,
-    dropped: Counters<1>,
+families! {
+    to => {
+        exported: Counter = add(to, "leasehold_trace_spans_exported",
+            "Trace spans that the collector has accepted");
+        dropped: Counters<1> = add(to, "leasehold_trace_spans_dropped",
+            "Trace spans that were dropped, by reason: `queue_full`, because the collector is too slow, or \
+             `export_failed`, because it is unreachable or refused them");
+    }
 }
 
 /// Why a span was dropped.
@@ -23,21 +26,6 @@ pub(in crate::telemetry) enum Dropped {
 }
 
 impl Families {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        let to = &mut Registration { registry, unit: None };
-        to.add(
-            "leasehold_trace_spans_exported",
-            "Trace spans that the collector has accepted",
-            &self.exported,
-        );
-        to.add(
-            "leasehold_trace_spans_dropped",
-            "Trace spans that were dropped, by reason: `queue_full`, because the collector is too slow, or \
-             `export_failed`, because it is unreachable or refused them",
-            &self.dropped,
-        );
-    }
-
     pub(super) fn make_known_series(&self) {
         for why in [Dropped::QueueFull, Dropped::ExportFailed] {
             drop(self.dropped.get_or_create(&label(why)));

@@ -1,5 +1,6 @@
 use std::net::TcpListener;
 
+use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::wire::PartialSuccess;
@@ -25,7 +26,11 @@ fn settings(collector: &str) -> TraceSettings {
 
 fn export(settings: &TraceSettings, stop: &CancellationToken) -> (mpsc::Sender<Span>, Export) {
     let (queue, spans) = mpsc::channel(10);
-    (queue, Export::new(settings, spans, Families::default(), stop.clone()).unwrap())
+    (
+        queue,
+        Export::new(settings, spans, Families::new(&mut Registry::default()), stop.clone())
+            .unwrap(),
+    )
 }
 
 /// The address of nobody.
@@ -81,7 +86,12 @@ async fn headers_that_are_none_are_refused_without_their_values() {
         let headers = vec![(name.to_owned(), value.to_owned())];
         let settings = TraceSettings { headers, ..settings("http://localhost:4317") };
         let (_, spans) = mpsc::channel(1);
-        let refused = Export::new(&settings, spans, Families::default(), CancellationToken::new());
+        let refused = Export::new(
+            &settings,
+            spans,
+            Families::new(&mut Registry::default()),
+            CancellationToken::new(),
+        );
         let problem = refused.unwrap_err().to_string();
         assert!(
             problem.contains("telemetry.traces.headers") && !problem.contains("hunter2"),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
 use tokio::sync::mpsc;
@@ -40,7 +41,7 @@ impl Rig {
     fn new(parent: Option<Parent>) -> Self {
         let clock = Arc::new(SimClock::default());
         let (queue, sent) = mpsc::channel(QUEUE);
-        let counts = Families::default();
+        let counts = Families::new(&mut Registry::default());
         let inner = SharedRecorder {
             queue,
             clock: Arc::clone(&clock) as _,
