@@ -18,57 +18,40 @@ pub(super) struct ProcessCollector;
 
 impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut add = |name: &str, help: &str, unit: Option<Unit>, metric: &dyn Reading| {
-            metric.put(&mut encoder, name, help, unit.as_ref())
-        };
+        let encoder = &mut encoder;
+        let spent = ConstCounter::new(cpu_time().as_secs_f64());
         let help = "Processor time that the process has used.";
-        add(
-            "process_cpu",
-            help,
-            Some(Unit::Seconds),
-            &ConstCounter::new(cpu_time().as_secs_f64()),
-        )?;
+        add(encoder, "process_cpu", help, Some(&Unit::Seconds), &spent)?;
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        if let Some(bytes) = bytes_in(&status, "VmRSS:") {
-            let help = "Memory of the process that is in RAM.";
-            add("process_resident_memory", help, Some(Unit::Bytes), &ConstGauge::new(bytes))?;
-        }
-        if let Some(bytes) = bytes_in(&status, "VmSize:") {
-            let help = "Addresses that the process has reserved.";
-            add("process_virtual_memory", help, Some(Unit::Bytes), &ConstGauge::new(bytes))?;
+        for (field, name, help) in [
+            ("VmRSS:", "process_resident_memory", "Memory of the process that is in RAM."),
+            ("VmSize:", "process_virtual_memory", "Addresses that the process has reserved."),
+        ] {
+            if let Some(bytes) = bytes_in(&status, field) {
+                add(encoder, name, help, Some(&Unit::Bytes), &ConstGauge::new(bytes))?;
+            }
         }
         if let Some(open) = open_descriptors() {
-            add("process_open_fds", "File descriptors in use.", None, &ConstGauge::new(open))?;
+            let help = "File descriptors in use.";
+            add(encoder, "process_open_fds", help, None, &ConstGauge::new(open))?;
         }
         if let Some(most) = getrlimit(Resource::Nofile).current {
-            let most = i64::try_from(most).unwrap_or(i64::MAX);
-            add("process_max_fds", "The most file descriptors.", None, &ConstGauge::new(most))?;
+            let most = ConstGauge::new(i64::try_from(most).unwrap_or(i64::MAX));
+            add(encoder, "process_max_fds", "The most file descriptors.", None, &most)?;
         }
         Ok(())
     }
 }
 
-/// A metric that is made for one reading.
-trait Reading {
-    fn put(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-    ) -> Result<(), fmt::Error>;
-}
-
-impl<M: EncodeMetric> Reading for M {
-    fn put(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        name: &str,
-        help: &str,
-        unit: Option<&Unit>,
-    ) -> Result<(), fmt::Error> {
-        self.encode(encoder.encode_descriptor(name, help, unit, self.metric_type())?)
-    }
+fn add(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    unit: Option<&Unit>,
+    metric: &impl EncodeMetric,
+) -> Result<(), fmt::Error> {
+    let encoder = encoder.encode_descriptor(name, help, unit, metric.metric_type())?;
+    metric.encode(encoder)
 }
 
 fn cpu_time() -> Duration {
