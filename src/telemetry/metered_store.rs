@@ -39,22 +39,9 @@ struct Request<'a> {
 
 /// Whether an error is an answer: somebody else has the lock or was faster, or there is nothing to read yet.
 const fn is_expected(operation: Operation, error: &StoreError) -> bool {
-    match error {
-        StoreError::Contended | StoreError::Changed => true,
-        StoreError::NotFound => {
-            matches!(operation, Operation::ReadRecord | Operation::ReadBreakNote)
-        }
-        StoreError::LeaseLost { .. }
-        | StoreError::NotHeld
-        | StoreError::ContainerMissing { .. }
-        | StoreError::Recreated { .. }
-        | StoreError::Denied { .. }
-        | StoreError::Throttled { .. }
-        | StoreError::Full { .. }
-        | StoreError::Unavailable { .. }
-        | StoreError::NoDescriptors { .. }
-        | StoreError::Fatal { .. } => false,
-    }
+    matches!(error, StoreError::Contended | StoreError::Changed)
+        || (matches!(error, StoreError::NotFound)
+            && matches!(operation, Operation::ReadRecord | Operation::ReadBreakNote))
 }
 
 impl Drop for Request<'_> {

@@ -284,8 +284,9 @@ impl HoldTrace for HoldSpans {
                 return;
             }
         }
-        let name = request_name(request.operation);
-        let mut span = self.child(name, SpanKind::Client, request.sent, request.ended);
+        // Not of which lock: collectors group by the name.
+        let name = format!("store {}", request.operation.as_str());
+        let mut span = self.child(&name, SpanKind::Client, request.sent, request.ended);
         span.attributes = vec![
             KeyValue::text("leasehold.store", request.store),
             KeyValue::text("leasehold.outcome", request.outcome),
@@ -355,27 +356,6 @@ impl SpanEnd {
                 | AcquireResult::Left,
             ) => None,
         }
-    }
-}
-
-/// The name of a span says what was asked, and not of which lock: collectors group by it.
-const fn request_name(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Acquire => "store acquire",
-        Operation::Renew => "store renew",
-        Operation::Release => "store release",
-        Operation::BreakLease => "store break_lease",
-        Operation::WriteRecord => "store write_record",
-        Operation::ReadRecord => "store read_record",
-        Operation::ReadBreakNote => "store read_break_note",
-        Operation::ReadPlan => "store read_plan",
-        Operation::WritePlan => "store write_plan",
-        Operation::DeletePlan => "store delete_plan",
-        Operation::ReadTimer => "store read_timer",
-        Operation::WriteTimer => "store write_timer",
-        Operation::List => "store list",
-        Operation::Delete => "store delete",
-        Operation::Check => "store check",
     }
 }
 
