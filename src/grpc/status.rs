@@ -66,47 +66,6 @@ const fn code(reason: ErrorReason) -> Code {
     }
 }
 
-/// The reason of a call that was not served.
-const fn reason(error: &CallError) -> ErrorReason {
-    match error {
-        CallError::StoreFailure(store_failure) => self::store_failure(store_failure.kind),
-        CallError::Path(_)
-        | CallError::HostType(_)
-        | CallError::ForeignPath { .. }
-        | CallError::ForeignPrefix { .. }
-        | CallError::ResumeToken
-        | CallError::PageToken => ErrorReason::InvalidField,
-        CallError::Needs { .. } => ErrorReason::Unsupported,
-        CallError::OverrideForbidden => ErrorReason::OverrideForbidden,
-        CallError::TooManyHolds { .. } => ErrorReason::TooManyHolds,
-        CallError::TooManyWaiters { .. } => ErrorReason::TooManyWaiters,
-        CallError::TooManyResumes { .. } | CallError::TooManyFollowed => ErrorReason::LimitReached,
-        CallError::UnknownLease => ErrorReason::UnknownLease,
-        CallError::HoldLost { .. } => ErrorReason::HoldLost,
-        CallError::HoldReleased => ErrorReason::HoldReleased,
-        CallError::NoCheckpoints { .. } | CallError::NoPermits { .. } => ErrorReason::InvalidField,
-        CallError::CheckpointUnknown => ErrorReason::CheckpointUnknown,
-        CallError::BreakNotEnabled => ErrorReason::BreakNotEnabled,
-        CallError::OtherHolder { .. } => ErrorReason::OtherHolder,
-        CallError::Superseded | CallError::ResumedSince => ErrorReason::Superseded,
-        CallError::NoSuchLock { .. } => ErrorReason::UnknownLock,
-        CallError::NoSuchSchedule { .. } => ErrorReason::UnknownSchedule,
-        CallError::ScheduleRemoved { .. } => ErrorReason::ScheduleRemoved,
-        CallError::ScheduleHasSubscribers { .. } => ErrorReason::ScheduleHasSubscribers,
-        CallError::ScheduleChangesNotEnabled => ErrorReason::ScheduleChangesNotEnabled,
-        CallError::TooManyTriggers => ErrorReason::TooManyTriggers,
-        CallError::ScheduleUnreadable { .. } => ErrorReason::ScheduleUnreadable,
-        CallError::OccurrenceInFuture { .. } => ErrorReason::OccurrenceInFuture,
-        CallError::LockHasSchedule { .. } => ErrorReason::LockHasSchedule,
-        CallError::TriggerId(_)
-        | CallError::ScheduleKey(_)
-        | CallError::ScheduleMode
-        | CallError::WatermarkAhead { .. }
-        | CallError::NoOccurrences
-        | CallError::NoOccurrence => ErrorReason::InvalidField,
-    }
-}
-
 /// The reason of a store failure.
 pub(super) const fn store_failure(kind: StoreFailureKind) -> ErrorReason {
     match kind {
@@ -124,74 +83,67 @@ pub(super) const fn store_failure(kind: StoreFailureKind) -> ErrorReason {
 
 /// The status of a call that was not served.
 pub(super) fn of_call(error: &CallError) -> Status {
-    let reason = reason(error);
-    let mut details = HashMap::new();
-    let mut retry_after = None;
-    let wrong = |field| of_violations(&[(field, error.to_string())]);
+    let problem = error.to_string();
+    let plain = |reason| of_reason(reason, &problem);
+    let with = |reason, metadata| detailed(reason, &problem, metadata, None);
+    let wrong = |field| of_violations(&[(field, problem.clone())]);
     match error {
-        CallError::Path(_) => return wrong("key"),
-        CallError::HostType(_) => return wrong("key.host_type"),
-        CallError::ForeignPath { .. } => return wrong("lock.lock_path"),
-        CallError::ForeignPrefix { .. } => return wrong("prefix"),
-        CallError::ResumeToken => return wrong("resume.resume_token"),
-        CallError::PageToken => return wrong("page_token"),
-        CallError::NoCheckpoints { field } | CallError::NoPermits { field } => {
-            return of_violations(&[(*field, error.to_string())]);
-        }
-        CallError::StoreFailure(store_failure) => {
+        CallError::StoreFailure(failure) => {
+            let reason = store_failure(failure.kind);
             let passes = code(reason) == Code::Unavailable;
-            retry_after = passes.then(|| store_failure.retry_after.unwrap_or(RETRY_AFTER));
+            let retry_after = passes.then(|| failure.retry_after.unwrap_or(RETRY_AFTER));
+            detailed(reason, &problem, HashMap::new(), retry_after)
         }
-        CallError::TooManyHolds { .. } => {
-            details.insert(LIMIT.to_owned(), Limit::Holds.setting().to_owned());
-            retry_after = Some(RETRY_AFTER);
-        }
+        CallError::Path(_) | CallError::ScheduleKey(_) => wrong("key"),
+        CallError::HostType(_) => wrong("key.host_type"),
+        CallError::ForeignPath { .. } => wrong("lock.lock_path"),
+        CallError::ForeignPrefix { .. } => wrong("prefix"),
+        CallError::ResumeToken => wrong("resume.resume_token"),
+        CallError::PageToken => wrong("page_token"),
+        CallError::NoCheckpoints { field } | CallError::NoPermits { field } => wrong(*field),
+        CallError::TriggerId(_) => wrong("request_id"),
+        CallError::WatermarkAhead { .. } => wrong("watermark"),
+        CallError::ScheduleMode => wrong("key.mode"),
+        CallError::NoOccurrences => wrong("spec.occurrence_at"),
+        CallError::NoOccurrence => wrong("outcome"),
+        CallError::TooManyHolds { .. } => at(ErrorReason::TooManyHolds, Limit::Holds, &problem),
         CallError::TooManyWaiters { .. } => {
-            details.insert(LIMIT.to_owned(), Limit::Waiters.setting().to_owned());
-            retry_after = Some(RETRY_AFTER);
+            at(ErrorReason::TooManyWaiters, Limit::Waiters, &problem)
         }
-        CallError::TooManyResumes { .. } => {
-            return limit_reached(Limit::Resumes, &error.to_string());
+        CallError::TooManyResumes { .. } => limit_reached(Limit::Resumes, &problem),
+        CallError::TooManyFollowed => limit_reached(Limit::Memory, &problem),
+        CallError::TooManyTriggers => {
+            let reason = ErrorReason::TooManyTriggers;
+            detailed(reason, &problem, HashMap::new(), Some(RETRY_AFTER))
         }
-        CallError::TooManyFollowed => return limit_reached(Limit::Memory, &error.to_string()),
         CallError::HoldLost { reason } => {
             let loss_reason = reason.as_str().to_uppercase();
-            details.insert("loss_reason".to_owned(), loss_reason);
+            with(ErrorReason::HoldLost, HashMap::from([("loss_reason".to_owned(), loss_reason)]))
         }
-        CallError::Needs { needs, revision } => details = revisions(*needs, *revision),
+        CallError::Needs { needs, revision } => {
+            with(ErrorReason::Unsupported, revisions(*needs, *revision))
+        }
         CallError::OtherHolder { named, now, .. } => {
             let tokens = [("named_token", *named), ("newest_token", *now)];
             let known = tokens.into_iter().filter_map(|(name, token)| Some((name, token?)));
-            details.extend(known.map(|(name, token)| (name.to_owned(), token.to_string())));
+            let known = known.map(|(name, token)| (name.to_owned(), token.to_string()));
+            with(ErrorReason::OtherHolder, known.collect())
         }
-        CallError::OverrideForbidden
-        | CallError::UnknownLease
-        | CallError::HoldReleased
-        | CallError::CheckpointUnknown
-        | CallError::BreakNotEnabled
-        | CallError::Superseded
-        | CallError::ResumedSince
-        | CallError::NoSuchLock { .. }
-        | CallError::NoSuchSchedule { .. }
-        | CallError::ScheduleRemoved { .. }
-        | CallError::ScheduleHasSubscribers { .. }
-        | CallError::ScheduleChangesNotEnabled
-        | CallError::ScheduleUnreadable { .. }
-        | CallError::OccurrenceInFuture { .. }
-        | CallError::LockHasSchedule { .. } => {}
-        CallError::TooManyTriggers => retry_after = Some(RETRY_AFTER),
-        CallError::TriggerId(_) => return wrong("request_id"),
-        CallError::WatermarkAhead { .. } => return wrong("watermark"),
-        CallError::ScheduleKey(_) => return wrong("key"),
-        CallError::ScheduleMode => return wrong("key.mode"),
-        CallError::NoOccurrences => return wrong("spec.occurrence_at"),
-        CallError::NoOccurrence => return wrong("outcome"),
+        CallError::OverrideForbidden => plain(ErrorReason::OverrideForbidden),
+        CallError::UnknownLease => plain(ErrorReason::UnknownLease),
+        CallError::HoldReleased => plain(ErrorReason::HoldReleased),
+        CallError::CheckpointUnknown => plain(ErrorReason::CheckpointUnknown),
+        CallError::BreakNotEnabled => plain(ErrorReason::BreakNotEnabled),
+        CallError::Superseded | CallError::ResumedSince => plain(ErrorReason::Superseded),
+        CallError::NoSuchLock { .. } => plain(ErrorReason::UnknownLock),
+        CallError::NoSuchSchedule { .. } => plain(ErrorReason::UnknownSchedule),
+        CallError::ScheduleRemoved { .. } => plain(ErrorReason::ScheduleRemoved),
+        CallError::ScheduleHasSubscribers { .. } => plain(ErrorReason::ScheduleHasSubscribers),
+        CallError::ScheduleChangesNotEnabled => plain(ErrorReason::ScheduleChangesNotEnabled),
+        CallError::ScheduleUnreadable { .. } => plain(ErrorReason::ScheduleUnreadable),
+        CallError::OccurrenceInFuture { .. } => plain(ErrorReason::OccurrenceInFuture),
+        CallError::LockHasSchedule { .. } => plain(ErrorReason::LockHasSchedule),
     }
-    let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);
-    if retry_after.is_some() {
-        details.set_retry_info(retry_after);
-    }
-    Status::with_error_details(code(reason), error.to_string(), details)
 }
 
 /// The metadata of a request that needs a newer sidecar: by it clients know that another one may serve it.
@@ -205,7 +157,8 @@ const MAX_VIOLATIONS: usize = 20;
 
 /// The status of a request with wrong fields, all of them named (S19), unless it has very many.
 pub(super) fn of_violations<F: AsRef<str>>(violations: &[(F, String)]) -> Status {
-    let mut details = info(ErrorReason::InvalidField);
+    let reason = ErrorReason::InvalidField;
+    let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, HashMap::new());
     let mut message = String::new();
     for (field, problem) in violations.iter().take(MAX_VIOLATIONS) {
         details.add_bad_request_violation(field.as_ref(), problem);
@@ -220,7 +173,7 @@ pub(super) fn of_violations<F: AsRef<str>>(violations: &[(F, String)]) -> Status
     if more > 0 {
         message.push_str(&format!("; and {more} more"));
     }
-    Status::with_error_details(Code::InvalidArgument, message, details)
+    Status::with_error_details(code(reason), message, details)
 }
 
 /// The status of a request whose bytes are no message of its call.
@@ -264,11 +217,12 @@ pub(super) fn unauthenticated(problem: &str) -> Status {
 
 /// The status of a call that this limit has no place for (S38).
 pub(super) fn limit_reached(limit: Limit, problem: &str) -> Status {
-    let reason = ErrorReason::LimitReached;
+    at(ErrorReason::LimitReached, limit, problem)
+}
+
+fn at(reason: ErrorReason, limit: Limit, problem: &str) -> Status {
     let metadata = HashMap::from([(LIMIT.to_owned(), limit.setting().to_owned())]);
-    let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, metadata);
-    details.set_retry_info(Some(RETRY_AFTER));
-    Status::with_error_details(code(reason), problem, details)
+    detailed(reason, problem, metadata, Some(RETRY_AFTER))
 }
 
 /// The limit that refused a call.
@@ -278,17 +232,24 @@ pub(super) fn limit_of(refused: &Status) -> Option<Limit> {
 
 /// The status of a caller whom no rule of `access` allows what it asks for.
 pub(super) fn access_denied(problem: &str, details: HashMap<String, String>) -> Status {
-    let reason = ErrorReason::AccessDenied;
-    let details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);
-    Status::with_error_details(code(reason), problem, details)
+    detailed(ErrorReason::AccessDenied, problem, details, None)
 }
 
 fn of_reason(reason: ErrorReason, problem: &str) -> Status {
-    Status::with_error_details(code(reason), problem, info(reason))
+    detailed(reason, problem, HashMap::new(), None)
 }
 
-fn info(reason: ErrorReason) -> ErrorDetails {
-    ErrorDetails::with_error_info(name(reason), DOMAIN, HashMap::new())
+fn detailed(
+    reason: ErrorReason,
+    problem: &str,
+    metadata: HashMap<String, String>,
+    retry_after: Option<Duration>,
+) -> Status {
+    let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, metadata);
+    if retry_after.is_some() {
+        details.set_retry_info(retry_after);
+    }
+    Status::with_error_details(code(reason), problem, details)
 }
 
 /// The reason as it is on the wire.
