@@ -60,14 +60,7 @@ pub(in crate::grpc) struct Certificates {
 }
 
 struct Current {
-    /// The digest of the contents of all files: Kubernetes swaps symbolic links, so neither names nor times
-    /// tell.
-    version: [u8; 32],
-    config: Arc<ServerConfig>,
-    /// Checks the certificates of clients, where they show one.
-    clients: Option<Arc<dyn ClientCertVerifier>>,
-    /// The first DNS name of the server's certificate.
-    name: Option<String>,
+    loaded: Loaded,
     /// Why the files cannot be used that are there now, so that it is logged once.
     problem: Option<String>,
 }
@@ -96,20 +89,14 @@ impl Certificates {
         Ok(Self {
             settings: settings.clone(),
             not_after: watch::Sender::new(loaded.not_after),
-            current: Mutex::new(Current {
-                version: loaded.version,
-                config: loaded.config,
-                clients: loaded.clients,
-                name: loaded.name,
-                problem: None,
-            }),
+            current: Mutex::new(Current { loaded, problem: None }),
             generation: AtomicU64::new(0),
         })
     }
 
     /// What the next handshake is done with.
     pub(in crate::grpc) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.current().config)
+        Arc::clone(&self.current().loaded.config)
     }
 
     /// Changes when other files are used.
@@ -123,7 +110,7 @@ impl Certificates {
         chain: &[CertificateDer<'static>],
         now: UnixMillis,
     ) -> bool {
-        let clients = self.current().clients.clone();
+        let clients = self.current().loaded.clients.clone();
         let Some((clients, (leaf, others))) = clients.zip(chain.split_first()) else {
             return false;
         };
@@ -134,7 +121,7 @@ impl Certificates {
 
     /// A name by which clients may reach the server, if its certificate has one.
     pub(in crate::grpc) fn name(&self) -> Option<String> {
-        self.current().name.clone()
+        self.current().loaded.name.clone()
     }
 
     /// When the certificate that is served expires: of its chain, the first that does. None if that cannot be
@@ -157,7 +144,7 @@ impl Certificates {
     /// is being written, or a certificate without its key, is right again at a later look.
     fn look(&self) {
         let files = match Files::read(&self.settings) {
-            Ok(files) if files.version == self.current().version => {
+            Ok(files) if files.version == self.current().loaded.version => {
                 self.current().problem = None;
                 return;
             }
@@ -166,8 +153,9 @@ impl Certificates {
         };
         match Loaded::from(files, &self.settings) {
             Err(error) => self.note(&error),
-            Ok(Loaded { version, config, clients, name, not_after }) => {
-                *self.current() = Current { version, config, clients, name, problem: None };
+            Ok(loaded) => {
+                let not_after = loaded.not_after;
+                *self.current() = Current { loaded, problem: None };
                 self.generation.fetch_add(1, Ordering::Release);
                 self.not_after.send_replace(not_after);
                 tracing::info!(
@@ -208,6 +196,7 @@ struct Files {
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
     crl: Option<Vec<u8>>,
+    /// The digest of all: Kubernetes swaps symbolic links, so neither names nor times tell.
     version: [u8; 32],
 }
 
@@ -236,7 +225,9 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, ListenError> {
 struct Loaded {
     version: [u8; 32],
     config: Arc<ServerConfig>,
+    /// Checks the certificates of clients, where they show one.
     clients: Option<Arc<dyn ClientCertVerifier>>,
+    /// The first DNS name of the server's certificate.
     name: Option<String>,
     not_after: Option<UnixMillis>,
 }
