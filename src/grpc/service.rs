@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::{Request, Status};
+use tonic::{Request, Response, Status};
 
 use crate::coordinator::{CallError, Coordinator, check_needs};
 use crate::grpc::serve::connection::peer_of;
@@ -42,6 +42,9 @@ pub(super) struct Service {
     /// Places for watches.
     pub(super) watchers: Arc<Semaphore>,
 }
+
+/// What an rpc of one answer returns, or one of a stream.
+pub(super) type Reply<T> = Result<Response<T>, Status>;
 
 impl Service {
     /// A place for a watch, kept as long as it lasts (S38).

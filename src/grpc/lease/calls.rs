@@ -25,7 +25,7 @@ use crate::grpc::proto::{
 use crate::grpc::status;
 use crate::grpc::trace;
 
-use crate::grpc::service::{Service, answered};
+use crate::grpc::service::{Reply, Service, answered};
 
 #[tonic::async_trait]
 impl LeaseService for Service {
@@ -36,7 +36,7 @@ impl LeaseService for Service {
     async fn acquire_lease(
         &self,
         request: Request<AcquireLeaseRequest>,
-    ) -> Result<Response<AcquireLeaseResponse>, Status> {
+    ) -> Reply<AcquireLeaseResponse> {
         let (caller, context) = (Caller::of(&request)?, trace::context(request.metadata()));
         let request = request.into_inner();
         self.check_needs(request.needs)?;
@@ -67,7 +67,7 @@ impl LeaseService for Service {
     async fn release_lease(
         &self,
         request: Request<ReleaseLeaseRequest>,
-    ) -> Result<Response<ReleaseLeaseResponse>, Status> {
+    ) -> Reply<ReleaseLeaseResponse> {
         let Release { lease_id, generation, outcome, checkpoint } =
             occurrence::release(request.get_ref())?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
@@ -80,7 +80,7 @@ impl LeaseService for Service {
     async fn extend_lease(
         &self,
         request: Request<ExtendLeaseRequest>,
-    ) -> Result<Response<ExtendLeaseResponse>, Status> {
+    ) -> Reply<ExtendLeaseResponse> {
         let (lease_id, max_hold) = from_proto::extend(request.get_ref(), &self.limits)?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let ends_at = self.coordinator.clock().wall() + max_hold;
@@ -94,10 +94,7 @@ impl LeaseService for Service {
         }))
     }
 
-    async fn hold_lease(
-        &self,
-        request: Request<HoldLeaseRequest>,
-    ) -> Result<Response<HoldEvents>, Status> {
+    async fn hold_lease(&self, request: Request<HoldLeaseRequest>) -> Reply<HoldEvents> {
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
         let trace_context = trace::context(request.metadata());
         let request = request.into_inner();
@@ -119,10 +116,7 @@ impl LeaseService for Service {
         Ok(Response::new(HoldEvents::new(hold, life_line, &self.coordinator)))
     }
 
-    async fn get_lock(
-        &self,
-        request: Request<GetLockRequest>,
-    ) -> Result<Response<GetLockResponse>, Status> {
+    async fn get_lock(&self, request: Request<GetLockRequest>) -> Reply<GetLockResponse> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let selector = from_proto::selector(request.lock)?;
@@ -137,10 +131,7 @@ impl LeaseService for Service {
         Ok(Response::new(GetLockResponse { record: Some(record) }))
     }
 
-    async fn list_locks(
-        &self,
-        request: Request<ListLocksRequest>,
-    ) -> Result<Response<ListLocksResponse>, Status> {
+    async fn list_locks(&self, request: Request<ListLocksRequest>) -> Reply<ListLocksResponse> {
         let caller = Caller::of(&request)?;
         let request = from_proto::list(request.into_inner())?;
         self.permit_list(&caller, &request.under)?;
@@ -153,10 +144,7 @@ impl LeaseService for Service {
         }))
     }
 
-    async fn watch_lock(
-        &self,
-        request: Request<WatchLockRequest>,
-    ) -> Result<Response<Self::WatchLockStream>, Status> {
+    async fn watch_lock(&self, request: Request<WatchLockRequest>) -> Reply<Self::WatchLockStream> {
         let caller = Caller::of(&request)?;
         let selector = from_proto::selector(request.into_inner().lock)?;
         self.permit_selected(&caller, Right::Read, &selector)?;
@@ -169,7 +157,7 @@ impl LeaseService for Service {
     async fn watch_locks(
         &self,
         request: Request<WatchLocksRequest>,
-    ) -> Result<Response<Self::WatchLocksStream>, Status> {
+    ) -> Reply<Self::WatchLocksStream> {
         let caller = Caller::of(&request)?;
         let (under, labels, share) = from_proto::watch_locks(request.into_inner())?;
         self.permit_list(&caller, &under)?;
@@ -188,7 +176,7 @@ impl LeaseService for Service {
     async fn report_progress(
         &self,
         request: Request<ReportProgressRequest>,
-    ) -> Result<Response<ReportProgressResponse>, Status> {
+    ) -> Reply<ReportProgressResponse> {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let lease_id = from_proto::lease_id(&request.lease_id)?;
@@ -199,10 +187,7 @@ impl LeaseService for Service {
         Ok(Response::new(ReportProgressResponse { validity }))
     }
 
-    async fn get_hold(
-        &self,
-        request: Request<GetHoldRequest>,
-    ) -> Result<Response<GetHoldResponse>, Status> {
+    async fn get_hold(&self, request: Request<GetHoldRequest>) -> Reply<GetHoldResponse> {
         let lease_id = from_proto::lease_id(&request.get_ref().lease_id)?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let generation = from_proto::generation(request.get_ref().generation);
@@ -213,7 +198,7 @@ impl LeaseService for Service {
     async fn save_checkpoint(
         &self,
         request: Request<SaveCheckpointRequest>,
-    ) -> Result<Response<SaveCheckpointResponse>, Status> {
+    ) -> Reply<SaveCheckpointResponse> {
         let lease_id = from_proto::lease_id(&request.get_ref().lease_id)?;
         let value = from_proto::checkpoint("value", &request.get_ref().value)?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
@@ -223,10 +208,7 @@ impl LeaseService for Service {
         Ok(Response::new(SaveCheckpointResponse { version: saved.version, validity }))
     }
 
-    async fn check_token(
-        &self,
-        request: Request<CheckTokenRequest>,
-    ) -> Result<Response<CheckTokenResponse>, Status> {
+    async fn check_token(&self, request: Request<CheckTokenRequest>) -> Reply<CheckTokenResponse> {
         let caller = Caller::of(&request)?;
         let (selector, token) = from_proto::check_token(request.into_inner())?;
         self.permit_selected(&caller, Right::Check, &selector)?;
@@ -237,10 +219,7 @@ impl LeaseService for Service {
         }))
     }
 
-    async fn break_lock(
-        &self,
-        request: Request<BreakLockRequest>,
-    ) -> Result<Response<BreakLockResponse>, Status> {
+    async fn break_lock(&self, request: Request<BreakLockRequest>) -> Reply<BreakLockResponse> {
         let caller = Caller::of(&request)?;
         let request = from_proto::break_lock(request.into_inner(), caller.with_address())?;
         self.permit_selected(&caller, Right::Break, &request.lock)?;
@@ -262,7 +241,7 @@ impl LeaseService for Service {
     async fn resolve_path(
         &self,
         request: Request<ResolvePathRequest>,
-    ) -> Result<Response<ResolvePathResponse>, Status> {
+    ) -> Reply<ResolvePathResponse> {
         let caller = Caller::of(&request)?;
         let key = from_proto::key(request.into_inner().key)?;
         self.permit_key(&caller, Right::Read, &key)?;
@@ -282,7 +261,7 @@ impl LeaseService for Service {
     async fn get_server_info(
         &self,
         request: Request<GetServerInfoRequest>,
-    ) -> Result<Response<GetServerInfoResponse>, Status> {
+    ) -> Reply<GetServerInfoResponse> {
         // Says nothing of any lock: whoever is let in may ask.
         Caller::of(&request)?;
         Ok(Response::new(self.about()))

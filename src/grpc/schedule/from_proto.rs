@@ -141,10 +141,10 @@ fn scheduled(
     selector
 }
 
-/// A TriggerSchedule request: which schedule, and the id of the run.
+/// A TriggerSchedule request: which schedule, and the change.
 pub(super) fn trigger(
     request: proto::TriggerScheduleRequest,
-) -> Result<(LockSelector, String), Status> {
+) -> Result<(LockSelector, ScheduleChange), Status> {
     let mut wrong = Violations::default();
     let lock = scheduled(&mut wrong, request.lock);
     let allowed = format!("1 to {MAX_REQUEST_ID_BYTES} of A-Z a-z 0-9 . _ - are allowed");
@@ -154,7 +154,8 @@ pub(super) fn trigger(
     } else if !is_request_id(&request.request_id) {
         wrong.add("request_id", format!("has {} bytes; {allowed}", request.request_id.len()));
     }
-    wrong.finish(lock.map(|lock| (lock, request.request_id)))
+    let change = ScheduleChange::Trigger { request_id: request.request_id };
+    wrong.finish(lock.map(|lock| (lock, change)))
 }
 
 /// Why an operator removes or resets a schedule.

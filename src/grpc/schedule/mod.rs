@@ -24,7 +24,7 @@ use crate::grpc::proto::{
     ResetScheduleRequest, ResetScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse,
     Schedule, SubscribeScheduleRequest, TriggerScheduleRequest, TriggerScheduleResponse,
 };
-use crate::grpc::service::{Service, answered};
+use crate::grpc::service::{Reply, Service, answered};
 use crate::grpc::status;
 use crate::lock::LockPath;
 use crate::scheduler::{ScheduleChange, SubscribeRequest};
@@ -80,17 +80,20 @@ impl Service {
         self.permit_run(caller, path, target.flatten().as_ref())
     }
 
-    /// T18: what an operator says. The answer is empty for a caller that may not read the schedule.
-    async fn change(
+    /// T18: what an operator says, as `read` reads it. The answer is empty for a caller that may not read the
+    /// schedule.
+    async fn change<Asked>(
         &self,
-        caller: &Caller,
-        lock: &LockSelector,
-        change: ScheduleChange,
+        request: Request<Asked>,
+        read: impl FnOnce(Asked) -> Result<(LockSelector, ScheduleChange), Status>,
     ) -> Result<Option<Schedule>, Status> {
-        self.permit_selected(caller, Right::Schedule, lock)?;
-        let changed = self.scheduler.change_schedule(lock, change, &caller.with_address()).await;
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let (lock, change) = read(request.into_inner())?;
+        self.permit_selected(&caller, Right::Schedule, &lock)?;
+        let changed = self.scheduler.change_schedule(&lock, change, &caller.with_address()).await;
         let info = answered(changed)?;
-        let shown = self.may_read(caller, lock);
+        let shown = self.may_read(&caller, &lock);
         Ok(shown.then(|| to_proto::schedule(info, self.namespace())))
     }
 }
@@ -102,7 +105,7 @@ impl ScheduleService for Service {
     async fn subscribe_schedule(
         &self,
         request: Request<SubscribeScheduleRequest>,
-    ) -> Result<Response<ScheduleEvents>, Status> {
+    ) -> Reply<ScheduleEvents> {
         self.with_schedules()?;
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
         let request = request.into_inner();
@@ -120,7 +123,7 @@ impl ScheduleService for Service {
     async fn complete_run(
         &self,
         request: Request<CompleteRunRequest>,
-    ) -> Result<Response<CompleteRunResponse>, Status> {
+    ) -> Reply<CompleteRunResponse> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
         let (request, key) = from_proto::complete(request.into_inner())?;
@@ -135,7 +138,7 @@ impl ScheduleService for Service {
     async fn get_schedule(
         &self,
         request: Request<GetScheduleRequest>,
-    ) -> Result<Response<GetScheduleResponse>, Status> {
+    ) -> Reply<GetScheduleResponse> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
         let lock = from_proto::selector(request.into_inner().lock)?;
@@ -148,7 +151,7 @@ impl ScheduleService for Service {
     async fn list_schedules(
         &self,
         request: Request<ListSchedulesRequest>,
-    ) -> Result<Response<ListSchedulesResponse>, Status> {
+    ) -> Reply<ListSchedulesResponse> {
         self.with_schedules()?;
         let caller = Caller::of(&request)?;
         let request = from_proto::list(request.into_inner())?;
@@ -165,7 +168,7 @@ impl ScheduleService for Service {
     async fn preview_schedule(
         &self,
         request: Request<PreviewScheduleRequest>,
-    ) -> Result<Response<PreviewScheduleResponse>, Status> {
+    ) -> Reply<PreviewScheduleResponse> {
         // Says nothing of any lock: whoever is let in may ask.
         Caller::of(&request)?;
         let request = request.into_inner();
@@ -180,55 +183,46 @@ impl ScheduleService for Service {
     async fn pause_schedule(
         &self,
         request: Request<PauseScheduleRequest>,
-    ) -> Result<Response<PauseScheduleResponse>, Status> {
-        self.with_schedules()?;
-        let caller = Caller::of(&request)?;
-        let lock = from_proto::selector(request.into_inner().lock)?;
-        let schedule = self.change(&caller, &lock, ScheduleChange::Pause).await?;
+    ) -> Reply<PauseScheduleResponse> {
+        let read = |asked: PauseScheduleRequest| {
+            Ok((from_proto::selector(asked.lock)?, ScheduleChange::Pause))
+        };
+        let schedule = self.change(request, read).await?;
         Ok(Response::new(PauseScheduleResponse { schedule }))
     }
 
     async fn resume_schedule(
         &self,
         request: Request<ResumeScheduleRequest>,
-    ) -> Result<Response<ResumeScheduleResponse>, Status> {
-        self.with_schedules()?;
-        let caller = Caller::of(&request)?;
-        let lock = from_proto::selector(request.into_inner().lock)?;
-        let schedule = self.change(&caller, &lock, ScheduleChange::Resume).await?;
+    ) -> Reply<ResumeScheduleResponse> {
+        let read = |asked: ResumeScheduleRequest| {
+            Ok((from_proto::selector(asked.lock)?, ScheduleChange::Resume))
+        };
+        let schedule = self.change(request, read).await?;
         Ok(Response::new(ResumeScheduleResponse { schedule }))
     }
 
     async fn trigger_schedule(
         &self,
         request: Request<TriggerScheduleRequest>,
-    ) -> Result<Response<TriggerScheduleResponse>, Status> {
-        self.with_schedules()?;
-        let caller = Caller::of(&request)?;
-        let (lock, request_id) = from_proto::trigger(request.into_inner())?;
-        let schedule = self.change(&caller, &lock, ScheduleChange::Trigger { request_id }).await?;
+    ) -> Reply<TriggerScheduleResponse> {
+        let schedule = self.change(request, from_proto::trigger).await?;
         Ok(Response::new(TriggerScheduleResponse { schedule }))
     }
 
     async fn remove_schedule(
         &self,
         request: Request<RemoveScheduleRequest>,
-    ) -> Result<Response<RemoveScheduleResponse>, Status> {
-        self.with_schedules()?;
-        let caller = Caller::of(&request)?;
-        let (lock, change) = from_proto::remove(request.into_inner())?;
-        let schedule = self.change(&caller, &lock, change).await?;
+    ) -> Reply<RemoveScheduleResponse> {
+        let schedule = self.change(request, from_proto::remove).await?;
         Ok(Response::new(RemoveScheduleResponse { schedule }))
     }
 
     async fn reset_schedule(
         &self,
         request: Request<ResetScheduleRequest>,
-    ) -> Result<Response<ResetScheduleResponse>, Status> {
-        self.with_schedules()?;
-        let caller = Caller::of(&request)?;
-        let (lock, change) = from_proto::reset(request.into_inner())?;
-        let schedule = self.change(&caller, &lock, change).await?;
+    ) -> Reply<ResetScheduleResponse> {
+        let schedule = self.change(request, from_proto::reset).await?;
         Ok(Response::new(ResetScheduleResponse { schedule }))
     }
 }

@@ -10,6 +10,7 @@ use super::{cron, key, nightly, run_id, seconds, violations};
 use crate::grpc::proto;
 use crate::lock::LockPath;
 use crate::schedule::Report;
+use crate::scheduler::ScheduleChange;
 use crate::timetable::UtcSecond;
 
 fn completed(outcome: proto::RunOutcome) -> proto::CompleteRunRequest {
@@ -81,7 +82,8 @@ fn t18_a_request_for_a_run_by_hand_has_an_id_and_a_lock() {
         let lock = key("nightly").map(proto::lock_selector::Lock::Key);
         Some(proto::LockSelector { lock, permit })
     };
-    assert_eq!(ask(lock(0), "Release_7.1-b").unwrap().1, "Release_7.1-b");
+    let asked = ScheduleChange::Trigger { request_id: "Release_7.1-b".to_owned() };
+    assert_eq!(ask(lock(0), "Release_7.1-b").unwrap().1, asked);
     for wrong in ["", "a b", "ü", &"x".repeat(65), "a/b"] {
         assert_eq!(violations(&ask(lock(0), wrong).unwrap_err())[0].0, "request_id", "{wrong}");
     }
