@@ -181,23 +181,7 @@ impl TimetableError {
     /// What is wrong: `expression` or `time_zone`.
     #[must_use]
     pub const fn parameter(&self) -> &'static str {
-        match self {
-            Self::Zone { .. } => "time_zone",
-            Self::Empty
-            | Self::TooLong { .. }
-            | Self::Character { .. }
-            | Self::FieldCount { .. }
-            | Self::Nickname { .. }
-            | Self::Field { .. }
-            | Self::NeverFires { .. }
-            | Self::TooOften { .. }
-            | Self::Trailing { .. }
-            | Self::Comment { .. }
-            | Self::ZonePrefix { .. }
-            | Self::TimeSpan { .. }
-            | Self::From { .. }
-            | Self::Every { .. } => "expression",
-        }
+        if matches!(self, Self::Zone { .. }) { "time_zone" } else { "expression" }
     }
 }
 

@@ -273,21 +273,14 @@ pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
 }
 
 pub(super) const fn exit_of(error: &StoreError) -> Exit {
-    match error {
+    let passes = matches!(
+        error,
         StoreError::Unavailable { .. }
-        | StoreError::NoDescriptors { .. }
-        | StoreError::Throttled { .. }
-        | StoreError::Recreated { .. } => Exit::Unavailable,
-        StoreError::Contended
-        | StoreError::LeaseLost { .. }
-        | StoreError::Changed
-        | StoreError::NotFound
-        | StoreError::NotHeld
-        | StoreError::ContainerMissing { .. }
-        | StoreError::Denied { .. }
-        | StoreError::Full { .. }
-        | StoreError::Fatal { .. } => Exit::Misconfigured,
-    }
+            | StoreError::NoDescriptors { .. }
+            | StoreError::Throttled { .. }
+            | StoreError::Recreated { .. }
+    );
+    if passes { Exit::Unavailable } else { Exit::Misconfigured }
 }
 
 pub(super) async fn limited<T>(

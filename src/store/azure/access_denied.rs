@@ -108,30 +108,13 @@ impl Denial<'_> {
 
 /// The permissions that a shared access signature needs: the sidecar's own, and what only some requests take.
 const fn sas_permissions(request: Request) -> &'static str {
-    match request {
-        Request::Delete | Request::DeletePlan => {
-            "the shared access signature lacks the permission delete (d), which leasehold gc needs; the sidecar works \
-             without it"
-        }
-        Request::Break => {
-            "the shared access signature does not permit breaking a lease; create one with the permission delete (d) \
-             besides read, write and list (sp=rwld)"
-        }
-        Request::Acquire
-        | Request::Create
-        | Request::CreateContainer
-        | Request::Renew
-        | Request::Release
-        | Request::Write
-        | Request::WriteNote
-        | Request::Read
-        | Request::ReadNote
-        | Request::WriteDocument(_)
-        | Request::ReadDocument(_)
-        | Request::List
-        | Request::Check
-        | Request::ReadAccount => {
-            "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"
-        }
+    if matches!(request, Request::Delete | Request::DeletePlan) {
+        "the shared access signature lacks the permission delete (d), which leasehold gc needs; the sidecar works \
+         without it"
+    } else if matches!(request, Request::Break) {
+        "the shared access signature does not permit breaking a lease; create one with the permission delete (d) \
+         besides read, write and list (sp=rwld)"
+    } else {
+        "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"
     }
 }

@@ -252,14 +252,8 @@ pub(super) struct Account<'a> {
 impl Failure {
     /// The service's name of the error; empty when it did not answer.
     pub(super) fn code(&self) -> &str {
-        match self {
-            Self::Refused(refusal) => &refusal.code,
-            Self::Unanswered { .. }
-            | Self::NoDescriptor(_)
-            | Self::Unbelievable(_)
-            | Self::Directory
-            | Self::SignIn(_) => "",
-        }
+        let Self::Refused(refusal) = self else { return "" };
+        &refusal.code
     }
 
     /// What the caller of `request` can do.

@@ -56,16 +56,8 @@ impl AzureCredential {
     /// The one container that it is for, if it names one.
     #[must_use]
     pub fn container(&self) -> Option<String> {
-        match self {
-            Self::SasUrl(url) => sas::container_of(url.expose()),
-            Self::ConnectionString(_)
-            | Self::AccountKey(_)
-            | Self::WorkloadIdentity { .. }
-            | Self::ManagedIdentity { .. }
-            | Self::ClientSecret { .. }
-            | Self::ClientCertificate { .. }
-            | Self::AzureCli { .. } => None,
-        }
+        let Self::SasUrl(url) = self else { return None };
+        sas::container_of(url.expose())
     }
 }
 
@@ -271,15 +263,10 @@ fn token_source(
     clock: &Arc<dyn Clock>,
     network: &Network,
 ) -> Result<TokenSource, AzureSettingsError> {
-    let certificate = match &settings.credential {
-        AzureCredential::ClientCertificate { pem, .. } => Some(Certificate::parse(pem.expose())?),
-        AzureCredential::ConnectionString(_)
-        | AzureCredential::AccountKey(_)
-        | AzureCredential::SasUrl(_)
-        | AzureCredential::WorkloadIdentity { .. }
-        | AzureCredential::ManagedIdentity { .. }
-        | AzureCredential::ClientSecret { .. }
-        | AzureCredential::AzureCli { .. } => None,
+    let certificate = if let AzureCredential::ClientCertificate { pem, .. } = &settings.credential {
+        Some(Certificate::parse(pem.expose())?)
+    } else {
+        None
     };
     let authority = settings.authority_host.as_deref();
     TokenSource::new(
