@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::HeaderName;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware;
-use axum::response::IntoResponse;
 use axum::routing::get;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,10 @@ pub(super) const PAGES: &str = "\
 /api/events     the newest 500 events
 /api/live       all of this as it changes, as server-sent events
 ";
+
+/// A file of the page, with its media type.
+type File = ([(HeaderName, &'static str); 1], &'static str);
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// What a person is told of the sidecar that does not change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -82,12 +86,12 @@ pub(super) fn router(scheduler: Scheduler, look: Look, stopped: CancellationToke
     let schedules = Schedules::new(scheduler);
     let looked = Looked { coordinator, about, events, schedules, stopped };
     Router::new()
-        .route("/", get(html))
-        .route("/page.css", get(css))
-        .route("/page.js", get(script))
-        .route("/known.js", get(known))
-        .route("/parts.js", get(parts))
-        .route("/icon.svg", get(icon))
+        .route("/", get(file("text/html; charset=utf-8", include_str!("page/index.html"))))
+        .route("/page.css", get(file("text/css; charset=utf-8", include_str!("page/page.css"))))
+        .route("/page.js", get(file(SCRIPT, include_str!("page/page.js"))))
+        .route("/known.js", get(file(SCRIPT, include_str!("page/known.js"))))
+        .route("/parts.js", get(file(SCRIPT, include_str!("page/parts.js"))))
+        .route("/icon.svg", get(file("image/svg+xml", include_str!("page/icon.svg"))))
         .route("/api/sidecar", get(snapshot::sidecar))
         .route("/api/locks", get(snapshot::locks))
         .route("/api/locks/{*lock_path}", get(snapshot::lock))
@@ -98,26 +102,6 @@ pub(super) fn router(scheduler: Scheduler, look: Look, stopped: CancellationToke
         .with_state(Arc::new(looked))
 }
 
-async fn html() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8")], include_str!("page/index.html"))
-}
-
-async fn css() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("page/page.css"))
-}
-
-async fn script() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/page.js"))
-}
-
-async fn known() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/known.js"))
-}
-
-async fn parts() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("page/parts.js"))
-}
-
-async fn icon() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "image/svg+xml")], include_str!("page/icon.svg"))
+const fn file(kind: &'static str, text: &'static str) -> File {
+    ([(CONTENT_TYPE, kind)], text)
 }
