@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashlink::LinkedHashMap;
 use hashlink::linked_hash_map::Entry;
+use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::coordinator::{
@@ -47,8 +48,9 @@ pub(super) struct LoggedEvent {
     pub(super) times: u32,
 }
 
-/// What can happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What can happen, by its name in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum LoggedKind {
     /// A caller was granted the lock.
     Granted,
@@ -69,6 +71,7 @@ pub(super) enum LoggedKind {
     /// A hold was released (S13).
     Released,
     /// The store has not confirmed the release of a hold (S13).
+    #[serde(rename = "release_not_confirmed")]
     NotConfirmed,
     /// A hold was left to the replacement of this sidecar (S15).
     HandedOver,
@@ -77,6 +80,7 @@ pub(super) enum LoggedKind {
     /// An operator broke the lock through this sidecar (S17).
     Broken,
     /// The lock was broken for a caller that waits here (S33, S35).
+    #[serde(rename = "broken_for_caller")]
     Overruled,
     /// Two host types share the lock's path.
     Collision,
@@ -96,38 +100,6 @@ pub(super) enum LoggedKind {
     ScheduleChanged,
     /// The sidecar began to shut down (S15).
     Draining,
-}
-
-impl LoggedKind {
-    /// A stable name.
-    #[must_use]
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Granted => "granted",
-            Self::HandedOn => "handed_on",
-            Self::Resumed => "resumed",
-            Self::Refused => "refused",
-            Self::AtRisk => "at_risk",
-            Self::Recovered => "recovered",
-            Self::Revoked => "revoked",
-            Self::Lost => "lost",
-            Self::Released => "released",
-            Self::NotConfirmed => "release_not_confirmed",
-            Self::HandedOver => "handed_over",
-            Self::ResumedElsewhere => "resumed_elsewhere",
-            Self::Broken => "broken",
-            Self::Overruled => "broken_for_caller",
-            Self::Collision => "collision",
-            Self::TokenNotGrowing => "token_not_growing",
-            Self::RunStarted => "run_started",
-            Self::RunEnded => "run_ended",
-            Self::RunFailed => "run_failed",
-            Self::Missed => "missed",
-            Self::WentBack => "went_back",
-            Self::ScheduleChanged => "schedule_changed",
-            Self::Draining => "draining",
-        }
-    }
 }
 
 /// The newest events of this sidecar: 500 of all, and the newest 16 of each of the 512 locks of which

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use super::event_log::LoggedEvent;
+use super::event_log::{LoggedEvent, LoggedKind};
 use crate::coordinator::{Coordinator, HoldHere, LockRecord};
 use crate::lock::{FencingToken, LockPath, Namespace};
 use crate::time::{Instant, UnixMillis};
@@ -46,7 +46,7 @@ pub(super) struct HoldView {
 pub(super) struct EventView {
     number: u64,
     at: Option<String>,
-    kind: &'static str,
+    kind: LoggedKind,
     lock_path: Option<String>,
     fencing_token: Option<u64>,
     holder: String,
@@ -90,7 +90,7 @@ pub(super) fn event(event: &LoggedEvent) -> EventView {
     EventView {
         number: event.number,
         at: moment(event.at),
-        kind: event.kind.as_str(),
+        kind: event.kind,
         lock_path: event.path.as_ref().map(ToString::to_string),
         fencing_token: event.token.map(FencingToken::value),
         holder: event.holder.clone(),
