@@ -248,10 +248,13 @@ impl<'a> Locks<'a> {
         Ok(match request {
             StoreRequest::Acquire(path, request) => self.acquire(path, request)?.into(),
             StoreRequest::Renew { path, lease_id, if_match } => {
-                self.renew(path, *lease_id, if_match.as_ref())?.into()
+                let renew = |lease: Lease| lease.renew(*lease_id, self.now());
+                self.change_lease(path, if_match.as_ref(), renew)?;
+                Renewed { time: self.time() }.into()
             }
             StoreRequest::Release { path, lease_id, if_match } => {
-                self.release(path, *lease_id, if_match.as_ref())?.into()
+                let release = |lease: Lease| lease.release(*lease_id, self.now());
+                self.change_lease(path, if_match.as_ref(), release)?.into()
             }
             StoreRequest::BreakLease { path, note, if_match } => {
                 self.break_lease(path, note, if_match)?.into()
@@ -316,27 +319,15 @@ impl<'a> Locks<'a> {
         Ok(Acquired { etag, time: self.time(), created: true, found: Some(found) })
     }
 
-    fn renew(
+    /// Changes the lease of the lock whose record has this ETag.
+    fn change_lease(
         &self,
         path: &LockPath,
-        lease_id: LeaseId,
         if_match: Option<&ETag>,
-    ) -> Result<Renewed, SqliteError> {
-        let (etag, lease) = self.lease(path)?;
-        let lease = lease.renew(lease_id, self.now())?;
-        etag.check(if_match)?;
-        self.put_lease(path, lease)?;
-        Ok(Renewed { time: self.time() })
-    }
-
-    fn release(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<&ETag>,
+        change: impl FnOnce(Lease) -> Result<Lease, StoreError>,
     ) -> Result<(), SqliteError> {
         let (etag, lease) = self.lease(path)?;
-        let lease = lease.release(lease_id, self.now())?;
+        let lease = change(lease)?;
         etag.check(if_match)?;
         self.put_lease(path, lease)
     }
