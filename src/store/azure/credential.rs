@@ -133,20 +133,25 @@ impl CachedCredential {
     /// Has another token fetched than that in this value of the header `Authorization`, which the service
     /// answered with this status, and waits for it. Whether there is another (S8).
     pub(super) async fn renew(&self, authorization: &str, status: StatusCode) -> bool {
-        let mut fetched = self.shared.fetched.subscribe();
         self.refuse(authorization, status);
+        self.settled(|shared| shared.stands_against(authorization)).await.unwrap_or(false)
+    }
+
+    /// What `look` finds, waiting for a token that is being fetched. None if that takes too long.
+    async fn settled<T>(&self, look: impl Fn(&Shared) -> Option<T> + Send + Sync) -> Option<T> {
+        let mut fetched = self.shared.fetched.subscribe();
         self.refresh_if_due();
         let waited = tokio::time::timeout(WAIT, async {
             loop {
                 fetched.mark_unchanged();
-                match self.shared.stands_against(authorization) {
-                    Some(answer) => return answer,
-                    // The sender lives as long as `self`.
-                    None => drop(fetched.changed().await),
+                if let Some(found) = look(&self.shared) {
+                    return found;
                 }
+                // The sender lives as long as `self`.
+                let _ = fetched.changed().await;
             }
         });
-        waited.await.unwrap_or(false)
+        waited.await.ok()
     }
 
     /// A token that counts for nothing (401) is handed out no more. One that counts, but lacks a right (403),
@@ -166,28 +171,16 @@ impl CachedCredential {
     }
 
     async fn token(&self) -> Result<AccessToken, SignInError> {
-        let mut fetched = self.shared.fetched.subscribe();
-        self.refresh_if_due();
-        let waited = tokio::time::timeout(WAIT, async {
-            loop {
-                fetched.mark_unchanged();
-                match self.shared.look() {
-                    Look::Good(token) => return Ok(token),
-                    Look::Settled(answer) => return answer,
-                    Look::Wait => {}
-                }
-                // The sender lives as long as `self`.
-                let _ = fetched.changed().await;
-            }
+        let settled = self.settled(|shared| match shared.look() {
+            Look::Good(token) => Some(Ok(token)),
+            Look::Settled(answer) => Some(answer),
+            Look::Wait => None,
         });
-        match waited.await {
-            Ok(answer) => answer,
-            Err(_) => self.shared.last_resort().unwrap_or_else(|| {
-                Err(SignInError::Unreachable {
-                    reason: "the identity endpoint has not answered yet".to_owned(),
-                })
-            }),
-        }
+        settled.await.or_else(|| self.shared.last_resort()).unwrap_or_else(|| {
+            Err(SignInError::Unreachable {
+                reason: "the identity endpoint has not answered yet".to_owned(),
+            })
+        })
     }
 }
 
