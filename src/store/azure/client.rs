@@ -8,10 +8,7 @@ use async_trait::async_trait;
 use azure_core::credentials::TokenCredential;
 use azure_core::error::ErrorKind;
 use azure_core::http::policies::{Policy, PolicyResult};
-use azure_core::http::{
-    ClientOptions, Context, ExponentialRetryOptions, HttpClient, Request, RetryOptions, Transport,
-    Url,
-};
+use azure_core::http::{ClientOptions, Context, HttpClient, Request, RetryOptions, Transport, Url};
 use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
 use rustls_platform_verifier::ConfigVerifierExt as _;
 
@@ -72,15 +69,7 @@ impl Clients {
             credential: None,
         };
         let sign_in = builder.sign(access.sign_in, clock);
-        let retry = ExponentialRetryOptions {
-            max_retries: 3,
-            max_total_elapsed: azure_core::time::Duration::seconds(20),
-            ..ExponentialRetryOptions::default()
-        };
-        let retry = match network.retries() {
-            true => RetryOptions::exponential(retry),
-            false => RetryOptions::none(),
-        };
+        let retry = network.retries(3, azure_core::time::Duration::seconds(20));
         Ok(Self {
             lease: builder.build(RetryOptions::none(), network.client(LEASE_TIMEOUT)?)?,
             admin: builder.build(retry, network.client(ADMIN_TIMEOUT)?)?,

@@ -9,10 +9,7 @@ use azure_core::cloud::{CloudConfiguration, CustomConfiguration};
 use azure_core::credentials::{AccessToken, Secret as SdkSecret, TokenCredential};
 use azure_core::error::ErrorKind;
 use azure_core::http::policies::{Policy, PolicyResult};
-use azure_core::http::{
-    ClientOptions, Context, ExponentialRetryOptions, HttpClient, Request, RetryOptions, Transport,
-    Url,
-};
+use azure_core::http::{ClientOptions, Context, HttpClient, Request, RetryOptions, Transport, Url};
 use azure_identity::{
     AzureCliCredential, AzureCliCredentialOptions, ClientAssertionCredential,
     ClientAssertionCredentialOptions, ClientSecretCredential, ClientSecretCredentialOptions,
@@ -43,7 +40,7 @@ pub(super) struct TokenSource {
     certificate: Option<Arc<Certificate>>,
     authority: Url,
     http: Arc<dyn HttpClient>,
-    retries: bool,
+    retry: RetryOptions,
     /// That of the identity endpoint.
     time: Arc<ServicesTime>,
 }
@@ -78,7 +75,7 @@ impl TokenSource {
                 problem: format!("it must be an https URL like {PUBLIC_CLOUD}"),
             })?,
             http: network.client(REQUEST_TIMEOUT)?,
-            retries: network.retries(),
+            retry: network.retries(2, azure_core::time::Duration::seconds(10)),
             time: Arc::new(ServicesTime::new(clock)),
         };
         // These errors are about names, files and variables; no secret was used yet.
@@ -149,17 +146,9 @@ impl TokenSource {
     fn client_options(&self) -> ClientOptions {
         let mut cloud = CustomConfiguration::default();
         cloud.authority_host = self.authority.as_str().trim_end_matches('/').to_owned();
-        let retry = ExponentialRetryOptions {
-            max_retries: 2,
-            max_total_elapsed: azure_core::time::Duration::seconds(10),
-            ..ExponentialRetryOptions::default()
-        };
         ClientOptions {
             cloud: Some(Arc::new(CloudConfiguration::Custom(cloud))),
-            retry: match self.retries {
-                true => RetryOptions::exponential(retry),
-                false => RetryOptions::none(),
-            },
+            retry: self.retry.clone(),
             per_try_policies: vec![Arc::new(LearnTime(Arc::clone(&self.time)))],
             transport: Some(Transport::new(Arc::clone(&self.http))),
             ..ClientOptions::default()

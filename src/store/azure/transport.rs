@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use azure_core::http::HttpClient;
+use azure_core::http::{ExponentialRetryOptions, HttpClient, RetryOptions};
+use azure_core::time::Duration as SdkDuration;
 
 use super::connections::Connections;
 use super::settings::AzureSettingsError;
@@ -33,12 +34,16 @@ impl Network {
         })
     }
 
-    /// Whether the SDK may try again by itself: the times of its retries are not a test's to say.
-    pub(super) const fn retries(&self) -> bool {
+    /// How often the SDK tries again by itself: not over a wire, since their times are not a test's to say.
+    pub(super) fn retries(&self, max_retries: u32, within: SdkDuration) -> RetryOptions {
         match self {
-            Self::System => true,
+            Self::System => RetryOptions::exponential(ExponentialRetryOptions {
+                max_retries,
+                max_total_elapsed: within,
+                ..ExponentialRetryOptions::default()
+            }),
             #[cfg(feature = "testing")]
-            Self::Wire(_) => false,
+            Self::Wire(_) => RetryOptions::none(),
         }
     }
 }
