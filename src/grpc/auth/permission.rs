@@ -7,7 +7,7 @@ use tonic::Status;
 use super::caller::Caller;
 use crate::access::{self, Functions, Host, Locks, Refusal, Right};
 use crate::coordinator::{KeyRequest, LockRecord, LockSelector, ResumeRequest, Target, Under};
-use crate::grpc::service::Service;
+use crate::grpc::service::{Service, answered};
 use crate::grpc::status;
 use crate::lock::{HostId, Layout, LockPath};
 use crate::text::Quoted;
@@ -53,15 +53,12 @@ impl Service {
         }
     }
 
-    /// Whether the caller may do this with the lock that it holds: only its holder was told the lease id or
+    /// Whether the caller may go on with the lock that it holds: only its holder was told the lease id or
     /// the resume token that the call carries, so a right for any lock will do. A resume is checked further
     /// by [`Self::permit_resume`].
-    pub(in crate::grpc) fn permit_holder(
-        &self,
-        caller: &Caller,
-        right: Right,
-    ) -> Result<(), Status> {
+    pub(in crate::grpc) fn permit_holder(&self, caller: &Caller) -> Result<(), Status> {
         let Some(limited) = caller.limits() else { return Ok(()) };
+        let right = Right::Acquire;
         let locks = Locks { host: Host::Hidden, function: Functions::Some };
         access::check_somewhere(limited.rules(), right)
             .map_err(|refusal| self.refused(caller, right, refusal, locks))
@@ -77,8 +74,7 @@ impl Service {
         if caller.limits().is_none() {
             return Ok(());
         }
-        let target = self.coordinator.resumed(request);
-        let target = target.map_err(|error| status::of_call(&error))?;
+        let target = answered(self.coordinator.resumed(request))?;
         self.of_target(&target, |locks| self.permit(caller, Right::Acquire, locks))
     }
 
@@ -113,8 +109,7 @@ impl Service {
             Under::HostId(host_id) => return read(Host::Id(host_id)),
             Under::Prefix(prefix) => prefix,
         };
-        let inside = self.coordinator.inside(prefix);
-        let inside = inside.map_err(|error| status::of_call(&error))?;
+        let inside = answered(self.coordinator.inside(prefix))?;
         match inside.split_once('/') {
             None => read(Host::Beginning(inside)),
             Some((host_id, _)) => {
@@ -134,7 +129,7 @@ impl Service {
 
     /// Asks about the lock of a key.
     fn of_key<T>(&self, key: &KeyRequest, ask: impl FnOnce(Locks<'_>) -> T) -> Result<T, Status> {
-        let target = self.coordinator.resolve(key).map_err(|error| status::of_call(&error))?;
+        let target = answered(self.coordinator.resolve(key))?;
         Ok(self.of_target(&target, ask))
     }
 

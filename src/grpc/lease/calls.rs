@@ -70,7 +70,7 @@ impl LeaseService for Service {
     ) -> Reply<ReleaseLeaseResponse> {
         let Release { lease_id, generation, outcome, checkpoint } =
             occurrence::release(request.get_ref())?;
-        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        self.permit_holder(&Caller::of(&request)?)?;
         let concluding =
             self.coordinator.release_concluding(lease_id, generation, outcome, checkpoint).await;
         let result = Some(to_proto::concluded(answered(concluding)?));
@@ -82,7 +82,7 @@ impl LeaseService for Service {
         request: Request<ExtendLeaseRequest>,
     ) -> Reply<ExtendLeaseResponse> {
         let (lease_id, max_hold) = from_proto::extend(request.get_ref(), &self.limits)?;
-        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        self.permit_holder(&Caller::of(&request)?)?;
         let ends_at = self.coordinator.clock().wall() + max_hold;
         let generation = from_proto::generation(request.get_ref().generation);
         let extended = answered(self.coordinator.extend(lease_id, generation, max_hold).await)?;
@@ -107,7 +107,7 @@ impl LeaseService for Service {
             }
             HoldStart::Resume(request) => {
                 let request = ResumeRequest { trace_context, ..request };
-                self.permit_holder(&caller, Right::Acquire)?;
+                self.permit_holder(&caller)?;
                 self.permit_resume(&caller, &request)?;
                 self.coordinator.resume(&request)
             }
@@ -180,7 +180,7 @@ impl LeaseService for Service {
         let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let lease_id = from_proto::lease_id(&request.lease_id)?;
-        self.permit_holder(&caller, Right::Acquire)?;
+        self.permit_holder(&caller)?;
         let generation = from_proto::generation(request.generation);
         let reported = self.coordinator.report_progress(lease_id, generation).await;
         let validity = Some(to_proto::validity(answered(reported)?));
@@ -189,7 +189,7 @@ impl LeaseService for Service {
 
     async fn get_hold(&self, request: Request<GetHoldRequest>) -> Reply<GetHoldResponse> {
         let lease_id = from_proto::lease_id(&request.get_ref().lease_id)?;
-        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        self.permit_holder(&Caller::of(&request)?)?;
         let generation = from_proto::generation(request.get_ref().generation);
         let held = answered(self.coordinator.get_hold(lease_id, generation).await)?;
         Ok(Response::new(to_proto::held_lock(held)))
@@ -201,7 +201,7 @@ impl LeaseService for Service {
     ) -> Reply<SaveCheckpointResponse> {
         let lease_id = from_proto::lease_id(&request.get_ref().lease_id)?;
         let value = from_proto::checkpoint("value", &request.get_ref().value)?;
-        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        self.permit_holder(&Caller::of(&request)?)?;
         let generation = from_proto::generation(request.get_ref().generation);
         let saved = answered(self.coordinator.save(lease_id, generation, value).await)?;
         let validity = Some(to_proto::validity(saved.validity));

@@ -16,6 +16,7 @@ use crate::coordinator::{
 };
 use crate::grpc::proto;
 use crate::grpc::serve::life_line::LifeLine;
+use crate::grpc::service::answered;
 use crate::grpc::status;
 use crate::lock::Namespace;
 
@@ -116,9 +117,7 @@ pub(in crate::grpc) fn watch(
         let next = tokio::select! {
             biased;
             _ = state.draining.wait_for(|draining| *draining) => Err(status::shutting_down()),
-            record = next_or_last(&mut state.watch, state.last.take()) => {
-                record.map_err(|error| status::of_call(&error))
-            }
+            record = next_or_last(&mut state.watch, state.last.take()) => answered(record),
         };
         Some(match next {
             Ok(record) => {
@@ -143,7 +142,7 @@ pub(in crate::grpc) fn watch_locks(
         let next = tokio::select! {
             biased;
             _ = draining.wait_for(|draining| *draining) => Err(status::shutting_down()),
-            event = watch.next() => event.map_err(|error| status::of_call(&error)),
+            event = watch.next() => answered(event),
         };
         Some(match next {
             Ok(event) => {
