@@ -62,10 +62,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             let document = BusyDocument { busy: BusyView::from(busy.as_ref()) };
             match format {
                 output::Format::Text => {
-                    let collision = match &busy.record {
-                        Some(record) => collision(&client, &key, record).await,
-                        None => String::new(),
-                    };
+                    let collision = collision(&client, &key, busy.record.as_ref()).await;
                     output::note(&format!("{}{collision}", record::busy_text(&busy)));
                 }
                 output::Format::Json => output::result(format, String::new, &document)?,

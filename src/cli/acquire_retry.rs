@@ -44,10 +44,14 @@ pub(crate) async fn ask(
 
 /// What there is to say of a busy lock whose holder is of another host type than the caller: two deployments
 /// share a host id, perhaps by accident. Empty otherwise, and where the sidecar does not say what it is.
-pub(crate) async fn collision(client: &Client, key: &LockKey, record: &LockRecord) -> String {
-    if record.host_type.is_empty() {
+pub(crate) async fn collision(
+    client: &Client,
+    key: &LockKey,
+    record: Option<&LockRecord>,
+) -> String {
+    let Some(record) = record.filter(|record| !record.host_type.is_empty()) else {
         return String::new();
-    }
+    };
     let own = match &key.host_type {
         Some(own) => own.clone(),
         None => client.get_server_info().await.map(|info| info.host_type).unwrap_or_default(),

@@ -148,10 +148,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         Ok(Outcome::Skipped { watermark }) => said(named.map(|named| named.skipped(watermark))),
         Ok(Outcome::Busy(busy)) => {
             if args.skip_exit_code.is_none() {
-                let collision = match &busy.record {
-                    Some(record) => collision(&link.client, &key, record).await,
-                    None => String::new(),
-                };
+                let collision = collision(&link.client, &key, busy.record.as_ref()).await;
                 output::note(&format!("{}; waited {wait}{collision}", record::busy_text(&busy)));
             }
             Ok(Exit::Code(args.skip_exit_code.unwrap_or(args.busy_exit_code)))
@@ -189,7 +186,8 @@ async fn with_notes<T>(
                     let text = waiting_text(record);
                     // The lock may be granted while the sidecar is asked what it is.
                     let told = async {
-                        output::note(&format!("{text}{}", collision(client, key, record).await));
+                        let collision = collision(client, key, Some(record)).await;
+                        output::note(&format!("{text}{collision}"));
                     };
                     tokio::select! {
                         biased;
