@@ -5,8 +5,8 @@ use std::path::Path;
 use super::super::rig::{Rig, request, resume};
 use super::*;
 use crate::coordinator::{
-    AcquireResult, EndFacts, HoldEnd, HoldEvent, HoldRequest, LockEvent, LockEventKind, LossReason,
-    NotConfirmed, Outcome, RenewalFailure,
+    AcquireResult, EndFacts, HoldEnd, HoldEvent, HoldRequest, HoldStream, LockEvent, LockEventKind,
+    LossReason, NotConfirmed, Outcome, RenewalFailure,
 };
 use crate::hold::StoreFailureKind;
 use crate::lock::Permits;
@@ -98,17 +98,22 @@ async fn s9_a_hold_that_cannot_be_renewed_is_shown_at_risk_and_then_lost() {
     assert_eq!(rig.value("leasehold_holds"), 0.0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
-    let rig = Rig::paused();
+/// A hold of a stream, and what resumes it.
+async fn streamed(rig: &Rig) -> (HoldStream, String) {
     let mut stream = rig.coordinator.hold(&request("f", "")).unwrap();
-    let resume_token = loop {
+    loop {
         match stream.next().await {
-            Some(HoldEvent::Granted(grant)) => break grant.resume_token,
+            Some(HoldEvent::Granted(grant)) => return (stream, grant.resume_token),
             Some(_) => {}
             None => panic!("the stream ended before the grant"),
         }
-    };
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
+    let rig = Rig::paused();
+    let (stream, resume_token) = streamed(&rig).await;
     drop(stream);
     rig.pass(2).await;
     let mut resumed = rig.coordinator.resume(&resume(resume_token, None)).unwrap();
@@ -124,14 +129,7 @@ async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
 #[tokio::test(start_paused = true)]
 async fn s15_s16_a_hold_that_goes_on_elsewhere_is_not_counted_as_released() {
     let rig = Rig::paused();
-    let mut stream = rig.coordinator.hold(&request("f", "")).unwrap();
-    let resume_token = loop {
-        match stream.next().await {
-            Some(HoldEvent::Granted(grant)) => break grant.resume_token,
-            Some(_) => {}
-            None => panic!("the stream ended before the grant"),
-        }
-    };
+    let (_stream, resume_token) = streamed(&rig).await;
     let other = rig.beside();
     let told = Some(rig.clock.boot_reading(rig.clock.now() + Duration::from_secs(30)));
     let _resumed = other.coordinator.resume(&resume(resume_token, told)).unwrap();

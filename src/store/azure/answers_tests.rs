@@ -1,5 +1,5 @@
 use super::*;
-use crate::lock::Container;
+use crate::lock::{Container, FencingToken};
 use crate::record::Fields;
 use crate::store::{BreakNote, BreakPeriod, LeaseStoreExt as _, Secret};
 use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
@@ -192,13 +192,18 @@ async fn s20_no_failure_shows_the_key_or_the_lease_id() {
     }
 }
 
-#[tokio::test]
-async fn s20_a_sas_is_sent_and_never_shown() {
-    let fake = ScriptedHttp::start(vec![Reply::Close]).await;
+fn store_of_sas(fake: &ScriptedHttp) -> (AzureStore, AzureSettings) {
     let url =
         format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
     let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
     let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
+    (store, settings)
+}
+
+#[tokio::test]
+async fn s20_a_sas_is_sent_and_never_shown() {
+    let fake = ScriptedHttp::start(vec![Reply::Close]).await;
+    let (store, settings) = store_of_sas(&fake);
     let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert!(fake.asked()[0].target.contains("sig=c2VjcmV0"), "{:?}", fake.asked());
     for text in [error.chain(), format!("{error:?}"), format!("{store:?}"), format!("{settings:?}")]
@@ -211,10 +216,7 @@ async fn s20_a_sas_is_sent_and_never_shown() {
 async fn an_expired_sas_is_told_as_one() {
     let denied = refusal(403, "AuthenticationFailed");
     let fake = ScriptedHttp::start(vec![denied.clone(), denied]).await;
-    let url =
-        format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
-    let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
-    let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
+    let (store, _) = store_of_sas(&fake);
     let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert_eq!(error.kind(), "denied");
     assert!(
@@ -228,14 +230,7 @@ async fn an_expired_sas_is_told_as_one() {
 /// else, whose period may be shorter.
 #[tokio::test]
 async fn s22_a_break_that_is_refused_leaves_no_note_of_it() {
-    let note = BreakNote {
-        period: BreakPeriod::RunOut,
-        reason: "hangs".to_owned(),
-        by: "ops".to_owned(),
-        token: crate::lock::FencingToken::from_u64(65_537),
-        at: UnixMillis(0),
-        for_priority: None,
-    };
+    let note = BreakNote { token: FencingToken::from_u64(65_537), ..note(BreakPeriod::RunOut) };
     let leased = [
         ("x-ms-lease-state", "leased"),
         ("x-ms-lease-status", "locked"),
@@ -402,7 +397,7 @@ fn looked_at() -> ETag {
 }
 
 fn note(period: BreakPeriod) -> BreakNote {
-    let token = crate::lock::FencingToken::from_u64(4_096);
+    let token = FencingToken::from_u64(4_096);
     BreakNote {
         period,
         reason: "hangs".to_owned(),

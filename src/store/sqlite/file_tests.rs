@@ -29,9 +29,7 @@ impl Fixture {
 
 #[tokio::test]
 async fn s1_a_file_cut_to_nothing_is_not_taken_for_a_new_one() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, _store) = Fixture::held().await;
     let left = fixture.left_behind();
     left.cut(0);
     let log = fs::read(left.beside("-wal")).unwrap();
@@ -49,9 +47,7 @@ async fn s1_a_file_cut_to_nothing_is_not_taken_for_a_new_one() {
 /// A process that has the file open would read on from its log, and grant what it does not find.
 #[tokio::test]
 async fn s1_a_file_that_is_cut_under_a_running_process_grants_nothing_more() {
-    let whole = Fixture::new();
-    let store = whole.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (whole, store) = Fixture::held().await;
     let least = store.run(|session| session.least_bytes()).await.unwrap();
     for (to, is_new) in
         [(0, false), (4_096, false), (least - 1, false), (0, true), (least - 1, true)]
@@ -81,9 +77,7 @@ async fn s1_a_file_that_is_cut_under_a_running_process_grants_nothing_more() {
 
 #[tokio::test]
 async fn s1_a_file_that_is_shorter_than_it_was_is_refused_at_the_start() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, store) = Fixture::held().await;
     let least = store.run(|session| session.least_bytes()).await.unwrap();
     assert!(least > 1_048_576, "{least}");
     for to in [least - 1, 65_536] {
@@ -99,9 +93,7 @@ async fn s1_a_file_that_is_shorter_than_it_was_is_refused_at_the_start() {
 /// What is in the log is not in the file, and a process that comes later makes another log.
 #[tokio::test]
 async fn s18_a_log_that_was_deleted_took_leases_along() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, store) = Fixture::held().await;
     for ending in ["-wal", "-shm"] {
         fs::remove_file(fixture.beside(ending)).unwrap();
     }

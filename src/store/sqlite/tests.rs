@@ -16,7 +16,9 @@ use uuid::Uuid;
 use super::*;
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::record::Fields;
-use crate::store::{Acquire, BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, Write};
+use crate::store::{
+    Acquire, Acquired, BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, Write,
+};
 use crate::testing::SimClock;
 use crate::time::{BootReading, Instant, Suspicions, UnixMillis};
 
@@ -53,6 +55,14 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         Self { folder: TempDir::new().unwrap(), clock: Arc::new(SimClock::new()) }
+    }
+
+    /// With a store in which the lock is held.
+    async fn held() -> (Self, SqliteStore) {
+        let fixture = Self::new();
+        let store = fixture.open();
+        store.acquire(&path("lock"), acquire(1)).await.unwrap();
+        (fixture, store)
     }
 
     fn file(&self) -> PathBuf {
@@ -111,6 +121,11 @@ async fn state(store: &SqliteStore, name: &str) -> LeaseState {
     store.read_record(&path(name)).await.unwrap().lease
 }
 
+#[track_caller]
+fn assert_held(acquired: Result<Acquired, StoreError>) {
+    assert!(matches!(acquired, Err(StoreError::Contended)), "{acquired:?}");
+}
+
 /// The advice names the file, and the file is as it was.
 #[track_caller]
 fn assert_fatal<T: fmt::Debug>(answer: Result<T, StoreError>, file: &Path, advised: &str) {
@@ -143,8 +158,7 @@ async fn s1_a_lease_of_another_boot_runs_for_its_whole_duration_from_when_it_is_
         let stored = store.read_record(&path("renewed")).await.unwrap();
         assert_eq!(stored.fields.get("field").map(String::as_str), Some("renewed"));
         fixture.clock.advance(Duration::from_secs(14));
-        let contended = store.acquire(&path("taken"), acquire(2)).await;
-        assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+        assert_held(store.acquire(&path("taken"), acquire(2)).await);
         store.renew(&path("renewed"), id(1), None).await.unwrap();
         // Another process sees what the first one saw, not a lease that begins anew.
         let other = fixture.open();
@@ -171,8 +185,7 @@ async fn s1_a_kernel_without_a_boot_id_frees_no_lease_before_its_time_and_keeps_
     fixture.clock.reboot("");
     assert_eq!(state(&store, "lock").await, LeaseState::Leased);
     fixture.clock.advance(Duration::from_secs(14));
-    let contended = store.acquire(&path("lock"), acquire(2)).await;
-    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    assert_held(store.acquire(&path("lock"), acquire(2)).await);
     fixture.clock.advance(Duration::from_secs(1));
     assert_eq!(state(&store, "lock").await, LeaseState::Expired);
 }
@@ -180,12 +193,9 @@ async fn s1_a_kernel_without_a_boot_id_frees_no_lease_before_its_time_and_keeps_
 /// Whoever looks first writes it down, whatever is asked and whatever is answered.
 #[tokio::test]
 async fn s1_the_first_look_counts_even_if_it_is_refused() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, store) = Fixture::held().await;
     fixture.clock.reboot("another boot");
-    let contended = store.acquire(&path("lock"), acquire(2)).await;
-    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    assert_held(store.acquire(&path("lock"), acquire(2)).await);
     fixture.clock.advance(Duration::from_secs(15));
     store.acquire(&path("lock"), acquire(2)).await.unwrap();
 }
@@ -224,9 +234,7 @@ async fn s17_two_boot_ids_at_once_keep_no_lease_for_ever() {
 
 #[tokio::test]
 async fn s3_the_wall_clock_moves_no_lease() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, store) = Fixture::held().await;
     for wall in [0, 4_000_000_000_000] {
         fixture.clock.set_wall(UnixMillis(wall));
         assert_eq!(state(&store, "lock").await, LeaseState::Leased);
@@ -241,8 +249,7 @@ async fn s3_a_process_that_noticed_a_pause_ends_no_lease_of_another() {
     let ahead = Arc::new(Corrected { kernel, missed: Duration::from_secs(30) });
     let there = SqliteStore::open(&fixture.file(), ahead).unwrap();
     here.acquire(&path("lock"), acquire(1)).await.unwrap();
-    let contended = there.acquire(&path("lock"), acquire(2)).await;
-    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    assert_held(there.acquire(&path("lock"), acquire(2)).await);
     fixture.clock.advance(Duration::from_secs(15));
     there.acquire(&path("lock"), acquire(2)).await.unwrap();
     assert_eq!(state(&here, "lock").await, LeaseState::Leased);
@@ -275,9 +282,7 @@ async fn s5_records_reach_the_disk_before_they_count_and_leases_need_not() {
 #[tokio::test]
 async fn s20_nobody_else_may_read_the_file() {
     use std::os::unix::fs::PermissionsExt as _;
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, _store) = Fixture::held().await;
     let mut seen = 0;
     for entry in std::fs::read_dir(fixture.folder.path()).unwrap() {
         let entry = entry.unwrap();
@@ -307,8 +312,7 @@ async fn s18_a_file_that_was_deleted_is_made_anew_and_grants_nothing_for_a_minut
     fixture.clock.advance(Duration::from_secs(60));
     let second = one.acquire(&path("lock"), acquire(2)).await.unwrap();
     assert!(second.created && second.etag != first.etag);
-    let contended = two.acquire(&path("lock"), acquire(3)).await;
-    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    assert_held(two.acquire(&path("lock"), acquire(3)).await);
 }
 
 #[tokio::test]
@@ -391,9 +395,7 @@ async fn a_damaged_file_is_told_and_kept() {
 
 #[tokio::test]
 async fn a_full_disk_is_told_and_passes() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let (fixture, store) = Fixture::held().await;
     let limit = |pages: i64| store.run(move |session| session.limit_pages(pages));
     limit(1).await.unwrap();
     // More than the room that was taken beforehand.
