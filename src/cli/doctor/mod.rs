@@ -113,14 +113,8 @@ async fn examine(config: &Config, sidecar: Option<(EndpointArgs, Wait)>, report:
         Err(error) => {
             let away = super::exit::of_error(&error) == Exit::Unavailable;
             let exit = if away { Exit::Unavailable } else { Exit::Misconfigured };
-            report.fail(
-                Finding::bad(
-                    "store",
-                    format!("{error:#}"),
-                    "correct the section store, or the file or account that it names",
-                ),
-                exit,
-            );
+            let advice = "correct the section store, or the file or account that it names";
+            report.fail(Finding::bad("store", format!("{error:#}"), advice), exit);
         }
     }
 }

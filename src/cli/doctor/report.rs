@@ -62,22 +62,18 @@ impl Finding {
 }
 
 /// All findings, in the order in which they were made.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
-    healthy: Healthy,
+    /// Until something was found that is not well.
+    healthy: bool,
     checks: Vec<Finding>,
     #[serde(skip)]
     exit: Option<Exit>,
 }
 
-/// True until something was found that is not well.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(transparent)]
-struct Healthy(bool);
-
-impl Default for Healthy {
+impl Default for Report {
     fn default() -> Self {
-        Self(true)
+        Self { healthy: true, checks: Vec::new(), exit: None }
     }
 }
 
@@ -90,14 +86,14 @@ impl Report {
     /// Adds what stands in the way; the first one decides the exit code.
     pub(super) fn fail(&mut self, finding: Finding, exit: Exit) {
         self.checks.push(finding);
-        self.healthy = Healthy(false);
+        self.healthy = false;
         self.exit.get_or_insert(exit);
     }
 
     /// Adds what another report has found.
     pub(super) fn append(&mut self, other: Self) {
         self.checks.extend(other.checks);
-        self.healthy.0 &= other.healthy.0;
+        self.healthy &= other.healthy;
         self.exit = self.exit.or(other.exit);
     }
 
