@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use leasehold_client::{
-    Client, ListLocks, LockRecord, LockState, LocksEvent, LocksUnder, WatchLocks,
-};
+use leasehold_client::{Client, ListLocks, LockRecord, LockState, LocksEvent, WatchLocks};
 use serde::Serialize;
 use tokio::signal::unix::SignalKind;
 use tokio::time::MissedTickBehavior;
@@ -21,7 +19,7 @@ use super::record;
 use super::screen::Screen;
 use super::sidecars::{self, SidecarView};
 use super::signals::Signals;
-use super::spec::label;
+use super::spec::{label, under};
 use crate::view::LockView;
 
 /// Lists the locks under the sidecar's host id, another one, or a prefix.
@@ -84,11 +82,7 @@ impl State {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let under = match (args.host_id, args.prefix) {
-        (Some(host_id), _) => LocksUnder::HostId(host_id),
-        (None, Some(prefix)) => LocksUnder::Prefix(prefix),
-        (None, None) => LocksUnder::OwnHostId,
-    };
+    let under = under(args.host_id, args.prefix);
     if args.watch {
         let mut request = WatchLocks::under(under).in_share(args.share);
         request.labels = args.labels.into_iter().collect();

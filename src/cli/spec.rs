@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
-use leasehold_client::{LeaseSpec, LockKey, LockSelector};
+use leasehold_client::{LeaseSpec, LockKey, LockSelector, LocksUnder};
 
 use super::exit::UsageError;
 use super::retry::Wait;
 use super::sharing::SharingArgs;
+use crate::lock::HostId;
 use crate::timetable::{Timetable, TimetableError};
 
 /// A duration as people write it.
@@ -17,6 +18,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
     humantime::parse_duration(text)
         .map_err(|_| "not a duration; write it with its unit, such as 30s, 5m or 1h".to_owned())
+}
+
+/// A host id, as the flags name one.
+pub(crate) fn host_id(text: &str) -> Result<HostId, String> {
+    HostId::parse(text).map_err(|error| error.to_string())
+}
+
+/// Where the locks are that a list is of.
+pub(crate) fn under(host_id: Option<String>, prefix: Option<String>) -> LocksUnder {
+    match (host_id, prefix) {
+        (Some(host_id), _) => LocksUnder::HostId(host_id),
+        (None, Some(prefix)) => LocksUnder::Prefix(prefix),
+        (None, None) => LocksUnder::OwnHostId,
+    }
 }
 
 /// What a lock is for.

@@ -12,7 +12,7 @@ use crate::cli::connection::{ConfigArgs, init_quiet_logs};
 use crate::cli::engine;
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
-use crate::cli::spec::duration;
+use crate::cli::spec::{duration, host_id};
 use crate::config::Config;
 use crate::lock::{Container, FencingToken, HostId, LockPath};
 use crate::record::{Record, has_checkpoint};
@@ -115,10 +115,6 @@ pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     output::result(args.output.output, text, &collected)?;
     Ok(Exit::Success)
-}
-
-fn host_id(text: &str) -> Result<HostId, String> {
-    HostId::parse(text).map_err(|error| error.to_string())
 }
 
 fn prefix(config: &Config, host_id: Option<HostId>, all_hosts: bool) -> anyhow::Result<String> {

@@ -13,7 +13,7 @@ use crate::cli::connection::{ConfigArgs, init_quiet_logs};
 use crate::cli::engine::{self, Engine};
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
-use crate::cli::spec::KeyArgs;
+use crate::cli::spec::{KeyArgs, host_id};
 use crate::config::{Config, Store};
 use crate::coordinator::KeyRequest;
 use crate::lock::{Container, HostId, HostType, LockKey, LockMode, TimerPath};
@@ -127,10 +127,6 @@ fn request(key: KeyArgs) -> Result<KeyRequest, UsageError> {
         key: LockKey::new(&key.function, &key.scope, mode)
             .map_err(|error| wrong("the lock", &error))?,
     })
-}
-
-fn host_id(text: &str) -> Result<HostId, String> {
-    HostId::parse(text).map_err(|error| error.to_string())
 }
 
 fn container(text: &str) -> Result<Container, String> {

@@ -1,12 +1,13 @@
 //! `leasehold schedule ls`: schedules as a table.
 
-use leasehold_client::{Client, ListSchedules, LocksUnder, Schedule};
+use leasehold_client::{Client, ListSchedules, Schedule};
 
 use super::text;
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::Exit;
 use crate::cli::narrow;
 use crate::cli::output::{self, Listing, ListingArgs};
+use crate::cli::spec::under;
 use crate::view::ScheduleView;
 
 /// Lists the schedules under the sidecar's host id, another one, or a prefix.
@@ -26,11 +27,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let under = match (args.host_id, args.prefix) {
-        (Some(host_id), _) => LocksUnder::HostId(host_id),
-        (None, Some(prefix)) => LocksUnder::Prefix(prefix),
-        (None, None) => LocksUnder::OwnHostId,
-    };
+    let under = under(args.host_id, args.prefix);
     let ask = async |client: &Client| all_pages(client, ListSchedules::under(under)).await;
     let schedules = args.connection.ask(ask).await?;
     let views: Vec<ScheduleView> = schedules.iter().map(ScheduleView::from).collect();
