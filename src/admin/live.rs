@@ -16,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::connection::Connection;
 use super::page::Looked;
 use super::snapshot::{self, Batch, SidecarView, busy, text};
-use super::view::{self, EventView, HoldView, Holds, PageLock};
+use super::view::{self, HoldView, Holds, PageLock};
 use crate::coordinator::{CallError, LockRecord, LocksWatch};
 use crate::time::UnixMillis;
 
@@ -163,8 +163,7 @@ impl Follower {
         }
         let events = self.looked.events.after(self.told);
         self.told = events.last().map_or(newest, |last| last.number);
-        let events: Vec<EventView> = events.iter().map(|event| view::event(event)).collect();
-        Some(event("events", &events))
+        Some(event("events", &view::events(&events)))
     }
 
     fn locks(&mut self, batch: Batch) -> Event {

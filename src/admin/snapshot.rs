@@ -100,7 +100,7 @@ pub(super) fn sidecar_now(looked: &Looked) -> SidecarView {
         waiters: gauges.waiters,
         at_risk: gauges.at_risk,
         allows_breaks: coordinator.allows_breaks(),
-        collisions: looked.events.collisions().iter().map(|event| view::event(event)).collect(),
+        collisions: view::events(&looked.events.collisions()),
     }
 }
 
@@ -109,8 +109,7 @@ pub(super) async fn sidecar(State(looked): State<Arc<Looked>>) -> Response {
 }
 
 pub(super) async fn events(State(looked): State<Arc<Looked>>) -> Response {
-    let events = looked.events.after(0);
-    json(text(&EventsView { events: events.iter().map(|event| view::event(event)).collect() }))
+    json(text(&EventsView { events: view::events(&looked.events.after(0)) }))
 }
 
 pub(super) async fn schedules(State(looked): State<Arc<Looked>>) -> Response {
@@ -140,7 +139,7 @@ pub(super) async fn lock(
     json(text(&OneLockView {
         lock: view::lock(record, namespace, holds.get(&path), now),
         collides: history.iter().any(|event| event.kind == LoggedKind::Collision),
-        history: history.iter().map(|event| view::event(event)).collect(),
+        history: view::events(&history),
     }))
 }
 

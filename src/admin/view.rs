@@ -2,6 +2,7 @@
 //! `src/view/`, with what the page needs besides.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -10,7 +11,7 @@ use super::event_log::{LoggedEvent, LoggedKind};
 use crate::coordinator::{Coordinator, HoldHere, LockRecord};
 use crate::lock::{FencingToken, LockPath, Namespace};
 use crate::time::{Instant, UnixMillis};
-use crate::view::LockView;
+use crate::view::{LockView, document};
 
 /// A lock, and what only the page says of it.
 #[derive(Debug, Serialize)]
@@ -41,17 +42,23 @@ pub(super) struct HoldView {
     validity: ValidityView,
 }
 
-/// Something that happened.
-#[derive(Debug, PartialEq, Serialize)]
-pub(super) struct EventView {
-    number: u64,
-    at: Option<String>,
-    kind: LoggedKind,
-    lock_path: Option<String>,
-    fencing_token: Option<u64>,
-    holder: String,
-    detail: String,
-    times: u32,
+document! {
+    /// Something that happened.
+    #[derive(Debug, PartialEq, Serialize)]
+    pub(super) struct EventView of event: LoggedEvent {
+        number: u64 = event.number,
+        at: Option<String> = moment(event.at),
+        kind: LoggedKind = event.kind,
+        lock_path: Option<String> = event.path.as_ref().map(ToString::to_string),
+        fencing_token: Option<u64> = event.token.map(FencingToken::value),
+        holder: String = event.holder.clone(),
+        detail: String = event.detail.clone(),
+        times: u32 = event.times,
+    }
+}
+
+pub(super) fn events(logged: &[Arc<LoggedEvent>]) -> Vec<EventView> {
+    logged.iter().map(|event| EventView::from(event.as_ref())).collect()
 }
 
 /// The holds of callers here, by their paths.
@@ -84,19 +91,6 @@ pub(super) fn hold(hold: &HoldHere, now: Instant) -> HoldView {
 fn validity(hold: &HoldHere, now: Instant) -> ValidityView {
     let left = hold.valid_until.saturating_since(now);
     ValidityView { valid_for_seconds: left.as_secs_f64(), at_risk: hold.at_risk }
-}
-
-pub(super) fn event(event: &LoggedEvent) -> EventView {
-    EventView {
-        number: event.number,
-        at: moment(event.at),
-        kind: event.kind,
-        lock_path: event.path.as_ref().map(ToString::to_string),
-        fencing_token: event.token.map(FencingToken::value),
-        holder: event.holder.clone(),
-        detail: event.detail.clone(),
-        times: event.times,
-    }
 }
 
 /// A moment of the wall clock, RFC 3339, to the millisecond.

@@ -1,12 +1,13 @@
 //! `leasehold info`: what a sidecar is.
 
-use leasehold_client::{Client, ServerInfo};
+use leasehold_client::{Client, ServerInfo, ServerLimits};
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
 use super::times::span;
+use crate::view::document;
 
 /// Shows what the sidecar is: its version, its host id, its limits and what it can do.
 #[derive(Debug, clap::Args)]
@@ -17,54 +18,32 @@ pub(super) struct Args {
     output: OutputArgs,
 }
 
-#[derive(Serialize)]
-struct InfoView {
-    version: String,
-    features: Vec<String>,
-    host_id: String,
-    host_type: String,
-    layout: String,
-    store: String,
-    revision: u32,
-    limits: LimitsView,
+document! {
+    #[derive(Serialize)]
+    struct InfoView of info: ServerInfo {
+        version: String = info.version.clone(),
+        features: Vec<String> = info.features.clone(),
+        host_id: String = info.host_id.clone(),
+        host_type: String = info.host_type.clone(),
+        layout: String = info.layout.clone(),
+        store: String = info.store.clone(),
+        revision: u32 = info.revision,
+        limits: LimitsView = LimitsView::from(&info.limits),
+    }
 }
 
-#[derive(Serialize)]
-struct LimitsView {
-    wait_seconds: f64,
-    max_hold_seconds: f64,
-    default_max_hold_seconds: f64,
-    default_lease_duration_seconds: f64,
-    holds: u32,
-    waiters: u32,
-    streams_per_connection: u32,
-    permits: u32,
-    checkpoint_bytes: u32,
-}
-
-impl From<ServerInfo> for InfoView {
-    fn from(info: ServerInfo) -> Self {
-        let limits = info.limits;
-        Self {
-            version: info.version,
-            features: info.features,
-            host_id: info.host_id,
-            host_type: info.host_type,
-            layout: info.layout,
-            store: info.store,
-            revision: info.revision,
-            limits: LimitsView {
-                wait_seconds: limits.wait.as_secs_f64(),
-                max_hold_seconds: limits.max_hold.as_secs_f64(),
-                default_max_hold_seconds: limits.default_max_hold.as_secs_f64(),
-                default_lease_duration_seconds: limits.default_lease_duration.as_secs_f64(),
-                holds: limits.holds,
-                waiters: limits.waiters,
-                streams_per_connection: limits.streams_per_connection,
-                permits: limits.permits,
-                checkpoint_bytes: limits.checkpoint_bytes,
-            },
-        }
+document! {
+    #[derive(Serialize)]
+    struct LimitsView of limits: ServerLimits {
+        wait_seconds: f64 = limits.wait.as_secs_f64(),
+        max_hold_seconds: f64 = limits.max_hold.as_secs_f64(),
+        default_max_hold_seconds: f64 = limits.default_max_hold.as_secs_f64(),
+        default_lease_duration_seconds: f64 = limits.default_lease_duration.as_secs_f64(),
+        holds: u32 = limits.holds,
+        waiters: u32 = limits.waiters,
+        streams_per_connection: u32 = limits.streams_per_connection,
+        permits: u32 = limits.permits,
+        checkpoint_bytes: u32 = limits.checkpoint_bytes,
     }
 }
 
@@ -103,7 +82,6 @@ fn text(info: &ServerInfo) -> String {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let info = args.connection.ask(Client::get_server_info).await?;
-    let text = text(&info);
-    output::result(args.output.output, || text, &InfoView::from(info))?;
+    output::result(args.output.output, || text(&info), &InfoView::from(&info))?;
     Ok(Exit::Success)
 }

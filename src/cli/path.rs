@@ -1,11 +1,13 @@
 //! `leasehold path`: where the lock of a name is.
 
+use leasehold_client::ResolvedPath;
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
 use super::spec::KeyArgs;
+use crate::view::document;
 
 /// Shows the lock path of a name and what it is made of. Acquires nothing and asks no store.
 #[derive(Debug, clap::Args)]
@@ -21,26 +23,22 @@ pub(super) struct Args {
     output: OutputArgs,
 }
 
-#[derive(Serialize)]
-struct Resolved {
-    lock_path: String,
-    host_id: String,
-    host_type: String,
-    provider: String,
-    layout: String,
+document! {
+    #[derive(Serialize)]
+    struct Resolved of path: ResolvedPath {
+        lock_path: String = path.lock_path.clone(),
+        host_id: String = path.host_id.clone(),
+        host_type: String = path.host_type.clone(),
+        provider: String = path.provider.clone(),
+        layout: String = path.layout.clone(),
+    }
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let key = args.key.named(args.name).key()?;
     let answer = args.connection.ask(async |client| client.resolve_path(key).await).await?;
-    let resolved = Resolved {
-        lock_path: answer.lock_path,
-        host_id: answer.host_id,
-        host_type: answer.host_type,
-        provider: answer.provider,
-        layout: answer.layout,
-    };
+    let resolved = Resolved::from(&answer);
     let text = || {
         output::fields(&[
             ("lock path", resolved.lock_path.clone()),

@@ -5,6 +5,28 @@
 //! and has nothing that `grpc` does not tell. To add a field: to the message, to its answer in `grpc`, to the
 //! client, and here.
 
+/// Makes a document of what a client is told: each field with its type and its value.
+macro_rules! document {
+    (
+        $(#[$meta:meta])*
+        $visible:vis struct $document:ident of $told:ident: $from:ty {
+            $($(#[$doc:meta])* $shown:vis $field:ident: $kind:ty = $value:expr,)+
+        }
+    ) => {
+        $(#[$meta])*
+        $visible struct $document {
+            $($(#[$doc])* $shown $field: $kind,)+
+        }
+
+        impl From<&$from> for $document {
+            fn from($told: &$from) -> Self {
+                Self { $($field: $value,)+ }
+            }
+        }
+    };
+}
+pub(crate) use document;
+
 mod lock;
 mod schedule;
 
