@@ -1,13 +1,13 @@
 //! What is signed with a time is signed by the clock of the service that judges it, where this machine's is
 //! wrong (S3).
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::time::{Clock, UnixMillis};
 
 /// The wall clock, set right by what a service has said of its own.
+#[derive(Debug)]
 pub(super) struct ServicesTime {
     clock: Arc<dyn Clock>,
     /// Milliseconds by which the service's clock is ahead of the wall clock; zero while they agree.
@@ -34,12 +34,6 @@ impl ServicesTime {
         let ahead = if ahead.saturating_abs() > TOLERATED_MILLIS { ahead } else { 0 };
         let is_news = self.ahead.swap(ahead, Ordering::Relaxed) != ahead && ahead != 0;
         is_news.then_some(ahead / 1_000)
-    }
-}
-
-impl fmt::Debug for ServicesTime {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ServicesTime").field("ahead", &self.ahead).finish_non_exhaustive()
     }
 }
 

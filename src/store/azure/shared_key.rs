@@ -136,6 +136,7 @@ fn compare_names(left: &str, right: &str) -> Ordering {
 
 /// Signs each try. When the service refuses a signature for this machine's clock, the next try is signed by
 /// the service's clock.
+#[derive(Debug)]
 pub(super) struct SharedKeyPolicy {
     key: SharedKey,
     time: ServicesTime,
@@ -150,12 +151,6 @@ impl SharedKeyPolicy {
         let seconds = i64::try_from(self.time.now().seconds()).unwrap_or(i64::MAX);
         let date = OffsetDateTime::from_unix_timestamp(seconds);
         to_rfc7231(&date.unwrap_or(OffsetDateTime::UNIX_EPOCH))
-    }
-}
-
-impl fmt::Debug for SharedKeyPolicy {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SharedKeyPolicy").field("key", &self.key).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! The sign-ins of Entra ID: from settings to a token.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +34,7 @@ const AUTHORITY_VARIABLE: &str = "AZURE_AUTHORITY_HOST";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Fetches tokens by one of the sign-ins of Entra ID.
+#[derive(Debug)]
 pub(super) struct TokenSource {
     method: AzureCredential,
     certificate: Option<Arc<Certificate>>,
@@ -43,16 +43,6 @@ pub(super) struct TokenSource {
     retry: RetryOptions,
     /// That of the identity endpoint.
     time: Arc<ServicesTime>,
-}
-
-impl fmt::Debug for TokenSource {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("TokenSource")
-            .field("method", &self.method)
-            .field("authority", &self.authority.as_str())
-            .finish_non_exhaustive()
-    }
 }
 
 impl TokenSource {

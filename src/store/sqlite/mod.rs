@@ -21,7 +21,6 @@ mod room;
 mod schema;
 mod session;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +38,7 @@ use session::{Access, Durability, Session};
 /// A [`LeaseStore`] in a SQLite file, which other processes of this machine may use at the same time.
 ///
 /// One thread of its own does all work on the file; it ends when the store is dropped.
+#[derive(Debug)]
 pub struct SqliteStore {
     file: Arc<PathBuf>,
     most: Option<u64>,
@@ -196,12 +196,6 @@ fn next_jobs(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, is_soon: bool
         std::thread::yield_now();
     }
     queue.blocking_recv_many(jobs, batch::LARGEST)
-}
-
-impl fmt::Debug for SqliteStore {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SqliteStore").field("file", &self.file).finish_non_exhaustive()
-    }
 }
 
 #[async_trait]

@@ -7,6 +7,7 @@ mod file;
 #[path = "power_tests.rs"]
 mod power;
 
+use std::fmt;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
