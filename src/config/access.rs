@@ -150,15 +150,10 @@ fn who(table: &toml::Table) -> Result<Who, String> {
 }
 
 fn read_digest(text: &str) -> Option<[u8; 32]> {
-    let nibble =
-        |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let nibbles: Vec<u8> = text.as_bytes().iter().map(nibble).collect::<Option<_>>()?;
-    let bytes = nibbles.chunks_exact(2).filter_map(|pair| match pair {
-        [high, low] => Some(high * 16 + low),
-        _ => None,
-    });
-    let bytes: Vec<u8> = bytes.collect();
-    bytes.try_into().ok().filter(|_| nibbles.len() == 64)
+    let is_hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let (high, low) = text.split_at_checked(32).filter(|_| is_hexadecimal && text.len() == 64)?;
+    let half = |text| Some(u128::from_str_radix(text, 16).ok()?.to_be_bytes());
+    [half(high)?, half(low)?].concat().try_into().ok()
 }
 
 fn host_ids(table: &toml::Table) -> Result<HostIds, String> {
