@@ -83,21 +83,21 @@ impl State {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let under = under(args.host_id, args.prefix);
+    let format = args.output.output.format();
     if args.watch {
         let mut request = WatchLocks::under(under).in_share(args.share);
         request.labels = args.labels.into_iter().collect();
         let link = args.connection.link().await?;
         if args.by_sidecar {
-            return watch_sidecars(&link.client, request, args.names, args.output.output.format())
-                .await;
+            return watch_sidecars(&link.client, request, args.names, format).await;
         }
         let states: Vec<LockState> = args.states.into_iter().map(State::of_api).collect();
-        if args.output.output.format() == Format::Text
+        if format == Format::Text
             && let Some(screen) = Screen::take().context("cannot use the terminal")?
         {
             return watch_on(screen, &link.client, request, &states).await;
         }
-        return watch(&link.client, request, &states, args.output.output.format()).await;
+        return watch(&link.client, request, &states, format).await;
     }
     let mut request = ListLocks::under(under).in_share(args.share);
     request.states = args.states.into_iter().map(State::of_api).collect();
@@ -106,15 +106,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.by_sidecar {
         let sidecars = sidecars::by_sidecar(&records);
         let views: Vec<_> = sidecars.values().collect();
-        output::result(
-            args.output.output.format(),
-            || sidecars::table(&sidecars, args.names),
-            &views,
-        )?;
+        output::result(format, || sidecars::table(&sidecars, args.names), &views)?;
         return Ok(Exit::Success);
     }
     let views: Vec<LockView> = records.iter().map(LockView::from).collect();
-    output::result(args.output.output.format(), || table(args.output.output, &records), &views)?;
+    output::result(format, || table(args.output.output, &records), &views)?;
     Ok(Exit::Success)
 }
 
