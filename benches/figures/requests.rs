@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::coordinator::{Coordinator, HoldRequest, KeyRequest, NoObserver, Outcome};
-use leasehold::lock::{LockKey, LockMode, Permits};
-use leasehold::record::{Labels, Sharing};
+use leasehold::lock::{LockKey, LockMode};
 use leasehold::store::{MemoryStore, Operation};
 use leasehold::testing::{CountingStore, FaultyStore, SimClock};
 
@@ -32,23 +31,9 @@ impl Counted {
 
     async fn ask(&self, wait: Duration) -> Outcome {
         let key = LockKey::new("counted", "", LockMode::Function).unwrap();
-        let request = HoldRequest {
-            key: KeyRequest { key, host_id: None, host_type: None },
-            lease_duration: None,
-            wait,
-            permits: Permits::ONE,
-            max_hold: Some(Duration::from_secs(86_400)),
-            min_hold: Duration::ZERO,
-            progress_timeout: None,
-            auto_renew: true,
-            request_id: String::new(),
-            sharing: Sharing::default(),
-            rebalance: false,
-            holder: None,
-            labels: Labels::default(),
-            occurrence: None,
-            trace_context: None,
-        };
+        let key = KeyRequest { key, host_id: None, host_type: None };
+        let max_hold = Some(Duration::from_secs(86_400));
+        let request = HoldRequest { wait, max_hold, ..HoldRequest::new(key) };
         self.coordinator.acquire(request).await.unwrap()
     }
 

@@ -99,7 +99,7 @@ pub(super) fn sidecar_now(looked: &Looked) -> SidecarView {
         holds: gauges.holds,
         waiters: gauges.waiters,
         at_risk: gauges.at_risk,
-        allows_breaks: coordinator.allows_breaks(),
+        allows_breaks: coordinator.settings().allow_break,
         collisions: view::events(&looked.events.collisions()),
     }
 }

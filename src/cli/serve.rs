@@ -87,7 +87,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let scheduler = engine.scheduler;
     let coordinator = scheduler.coordinator();
     let look = look.map(|mut look| {
-        look.about.sidecar = coordinator.sidecar().to_owned();
+        look.about.sidecar = coordinator.settings().sidecar.to_string();
         look
     });
     let (stop, stop_admin) = (CancellationToken::new(), CancellationToken::new());

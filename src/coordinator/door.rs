@@ -4,23 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::actor::timers::{Alarm, Timers};
-use super::api::error::CallError;
-use super::api::request::{Deadline, LockRecord, LockSelector, ResumeRequest};
-use super::api::resume_token::Resumed;
 use super::inspect::page_token::PageTokens;
-use super::inspect::records::{PATIENCE, Under};
-use super::waiting::{Wait, WaitKind};
-use super::{Coordinator, LockEvent, Settings};
+use super::inspect::records::PATIENCE;
+use super::{Coordinator, LockEvent};
+use crate::coordinator::{Alarm, CallError, Deadline, LockRecord, Timers, Wait, WaitKind};
 use crate::lock::{LeaseId, LockPath};
 use crate::store::{LeaseStore, StoreError};
 use crate::webjobs::DotnetTimers;
 
 impl Coordinator {
-    pub(crate) fn settings(&self) -> &Settings {
-        &self.shared.settings
-    }
-
     pub(crate) fn store(&self) -> &dyn LeaseStore {
         self.shared.store.as_ref()
     }
@@ -62,29 +54,9 @@ impl Coordinator {
         self.shared.registry().hold(lease_id).is_some_and(|entry| entry.path == *path)
     }
 
-    /// What a resume token says.
-    pub(crate) fn read_resume(&self, request: &ResumeRequest) -> Result<Resumed, CallError> {
-        self.shared.read_resume(request)
-    }
-
     /// A deadline so long before another one, by the same clocks (S21).
     pub(crate) fn deadline_before(&self, ends: &Deadline, before: Duration) -> Deadline {
-        self.shared.deadline_before(ends, before)
-    }
-
-    /// The lock that is named, if it is one of this sidecar's.
-    pub(crate) fn select(&self, selector: &LockSelector) -> Result<LockPath, CallError> {
-        self.shared.select(selector)
-    }
-
-    /// This lock, if it is one of this sidecar's.
-    pub(crate) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
-        self.shared.own(path)
-    }
-
-    /// Where a listing begins.
-    pub(crate) fn prefix(&self, under: &Under) -> Result<String, CallError> {
-        self.shared.prefix(under)
+        self.shared.deadline(self.clock().now() + ends.after.saturating_sub(before))
     }
 
     /// What is known of a lock, here and in the store.

@@ -32,7 +32,7 @@ mod waiting;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,9 +44,9 @@ pub use api::error::CallError;
 pub use api::hold_event::{HeldEvent, HoldEvent};
 pub use api::occurrences::{Concluding, OutcomeResult};
 pub use api::request::{
-    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
-    HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
-    ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
+    BreakResult, BusyAnswer, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest, HoldState,
+    KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest,
+    Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
 pub use api::resolve::Host;
 pub use api::revision::{REVISION, check_needs};
@@ -71,7 +71,6 @@ pub(crate) use api::admission::{Brought, Settling};
 pub(crate) use api::decider::{Decider, Decisions};
 pub(crate) use api::resume_token::Resumed;
 pub(crate) use api::saves::Saving;
-pub(crate) use inspect::records::store_error;
 pub(crate) use unread::{Teller, Telling, Unread, unread};
 pub(crate) use waiting::{Wait, WaitKind};
 
@@ -81,10 +80,9 @@ pub use crate::hold::{
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
-use actor::brought::Brings;
-use actor::caller::{Caller, Presence, Sink};
+use actor::caller::Sink;
 use actor::inbox::Inbox;
-use actor::registry::{Ended, Registry};
+use actor::registry::Registry;
 use actor::shares::Shares;
 use actor::task::{Command, HoldCall};
 use inspect::page_token::PageTokens;
@@ -92,7 +90,6 @@ use store_io::rate_limit::RateLimiter;
 use store_io::readiness::Readiness;
 use waiting::AllWaiting;
 
-use crate::hold::CallerId;
 use crate::lock::LockPath;
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
@@ -143,7 +140,7 @@ pub struct Settings {
 }
 
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     store: Arc<dyn LeaseStore>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
@@ -249,11 +246,7 @@ impl Coordinator {
     /// # Errors
     /// When the request cannot be queued.
     pub fn hold(&self, request: &HoldRequest) -> Result<HoldStream, CallError> {
-        let (sender, events) = unread();
-        // A repeated stream is another hold: its life line is its own.
-        let request = HoldRequest { request_id: String::new(), ..request.clone() };
-        let presence = self.arrive(&request, Sink::Stream(sender), None)?;
-        Ok(HoldStream { events, presence })
+        self.hold_with(request, None)
     }
 
     /// The lock that a resume token names, by the key that it carries: a caller may do with that what it may
@@ -262,54 +255,7 @@ impl Coordinator {
     /// # Errors
     /// When the token is not one of ours.
     pub fn resumed(&self, request: &ResumeRequest) -> Result<Target, CallError> {
-        Ok(self.shared.read_resume(request)?.target)
-    }
-
-    /// Resumes a hold whose stream broke (S16).
-    ///
-    /// # Errors
-    /// When the token is not one of ours, or the sidecar is shutting down.
-    pub fn resume(&self, request: &ResumeRequest) -> Result<HoldStream, CallError> {
-        let mut resumed = self.shared.read_resume(request)?;
-        resumed.set_sidecar(&self.shared.settings.sidecar);
-        let (Target { path, host_id, .. }, permit) = (resumed.target, resumed.permit);
-        let (sender, events) = unread();
-        let terms = Arc::clone(&resumed.resume.terms);
-        let arrived = self.shared.clock.now();
-        let trace = self.shared.observer.follow(&Asked {
-            path: &path,
-            host_id: &host_id,
-            holder: &terms.record.holder,
-            permits: terms.permits(),
-            arrived,
-            resumes: true,
-            context: request.trace_context.as_deref(),
-        });
-        let mut caller = Box::new(Caller {
-            id: self.shared.next_caller(),
-            lease_id: resumed.hold,
-            host_id,
-            is_run: false,
-            terms,
-            permit,
-            sink: Sink::Stream(sender),
-            arrived,
-            granted: None,
-            max_hold_ends: None,
-            told: None,
-            trace: trace.clone(),
-            token: Some(resumed.resume.token),
-            wait: None,
-        });
-        let id = caller.id;
-        let named = resumed.named.map(|named| Brings::Occurrence(Box::new(named)));
-        let resume = |wait| {
-            caller.wait = Some(wait);
-            Command::Resume(caller, Box::new(resumed.resume), named)
-        };
-        self.admit(&path, WaitKind::Resume, resume)
-            .inspect_err(|_| self.shared.trace_refusal(&path, trace.as_ref()))?;
-        Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
+        Ok(self.read_resume(request)?.target)
     }
 
     /// Numbers for gauges.
@@ -320,6 +266,12 @@ impl Coordinator {
         let waiting = &self.shared.waiting;
         let (waiters, subscribers) = (waiting.callers(), waiting.subscribers());
         Gauges { share_locks, waiters, subscribers, ..registry.gauges() }
+    }
+
+    /// The settings of this sidecar.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
     }
 
     /// The clock that validities are counted on.
@@ -353,21 +305,20 @@ impl Coordinator {
 
     async fn ask<T>(
         &self,
-        HoldCall { lease_id, generation }: HoldCall,
+        call: HoldCall,
         command: impl FnOnce(oneshot::Sender<Result<T, CallError>>) -> Command,
     ) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
-            let Some(entry) = registry.hold(lease_id) else {
-                return Err(registry.why_over(lease_id, generation));
+            let Some(entry) = registry.hold(call.lease_id) else {
+                return Err(registry.why_over(call));
             };
             if registry.send(&entry.path, command(reply)).is_err() {
                 return Err(registry.unknown_lease());
             }
         }
-        let failed = |_| Err(self.shared.registry().why_over(lease_id, generation));
-        answer.await.unwrap_or_else(failed)
+        answer.await.unwrap_or_else(|_| Err(self.shared.registry().why_over(call)))
     }
 }
 
@@ -381,22 +332,10 @@ impl Shared {
         self.observe(&LockEvent::of(path, kind));
     }
 
-    /// What comes for a caller that was never in the queue concerns its trace alone.
-    fn trace_refusal(&self, path: &LockPath, trace: Option<&TraceHandle>) {
-        if let Some(trace) = trace {
-            let event = LockEvent::of(path, LockEventKind::Refused);
-            trace.observe(&event, self.clock.now());
-        }
-    }
-
     fn observe_forgotten(&self, locks: usize) {
         for _ in 0..locks {
             self.observe(&LockEvent::of_sidecar(LockEventKind::Forgotten));
         }
-    }
-
-    fn next_caller(&self) -> CallerId {
-        CallerId(self.callers.fetch_add(1, Ordering::Relaxed))
     }
 
     fn validity(&self, valid_until: Instant) -> Validity {
@@ -405,20 +344,18 @@ impl Shared {
     }
 
     /// The moment that lies so long before this one.
-    fn deadline_before(&self, deadline: &Deadline, span: Duration) -> Deadline {
-        self.deadline(self.clock.now() + deadline.after.saturating_sub(span))
-    }
-
     fn deadline(&self, at: Instant) -> Deadline {
         let after = at.saturating_since(self.clock.now());
         Deadline { at: self.clock.boot_reading(at), after }
     }
 }
 
-const fn released_before(ended: Ended) -> Released {
-    match ended {
-        Ended::Lost(reason) => Released::AlreadyLost { reason },
-        Ended::Released => Released::AlreadyReleased,
-        Ended::NotConfirmed(_) => Released::NotConfirmed,
+const fn released_before(end: HoldEnd) -> Released {
+    match end {
+        HoldEnd::Lost(reason) => Released::AlreadyLost { reason },
+        HoldEnd::NotConfirmed(_) => Released::NotConfirmed,
+        HoldEnd::Released | HoldEnd::HandedOver | HoldEnd::ResumedElsewhere => {
+            Released::AlreadyReleased
+        }
     }
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::Shared;
 use super::actor::caller::Caller;
-use super::api::request::LockRecord;
-use super::trace::{Asked, TraceHandle};
+use crate::coordinator::{Asked, LockRecord, TraceHandle};
 use crate::hold::{Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailureKind};
 use crate::lock::{FencingToken, LockPath, Permit, Permits};
 use crate::record::Priority;
@@ -257,11 +256,6 @@ impl<'a> LockEvent<'a> {
     /// What happened to a lock, or to one of its permits.
     pub(crate) const fn of(path: &'a LockPath, kind: LockEventKind<'a>) -> Self {
         Self { path: Some(path), token: None, holder: "", kind }
-    }
-
-    /// What happened to the schedule on a lock.
-    pub(crate) const fn of_schedule(path: &'a LockPath, kind: ScheduleEventKind<'a>) -> Self {
-        Self::of(path, LockEventKind::Schedule(kind))
     }
 
     /// What happened to the sidecar.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::actor::caller::Caller;
 use super::actor::task::Task;
-use super::observe::LockEvent;
+use crate::coordinator::LockEvent;
 use crate::hold::{Action, CallerId, Hold, Notice};
 use crate::lock::{HostId, LeaseId, LockPath, Permit, Permits};
 use crate::pool;
@@ -97,27 +97,13 @@ pub trait HoldTrace: Send + Sync + fmt::Debug {
 
 /// A hold that is followed. The clones are one.
 #[derive(Clone, Debug)]
-pub struct TraceHandle(Arc<BoxedTrace>);
-
-/// One pointer to it is half as large as one to the trait: there may be a hundred thousand callers that
-/// nobody follows.
-#[derive(Debug)]
-struct BoxedTrace {
-    trace: Box<dyn HoldTrace>,
-}
-
-impl TraceHandle {
-    /// Follows a hold by `trace`.
-    pub fn new(trace: impl HoldTrace + 'static) -> Self {
-        Self(Arc::new(BoxedTrace { trace: Box::new(trace) }))
-    }
-}
+pub struct TraceHandle(Arc<dyn HoldTrace>);
 
 impl Deref for TraceHandle {
     type Target = dyn HoldTrace;
 
     fn deref(&self) -> &Self::Target {
-        self.0.trace.as_ref()
+        self.0.as_ref()
     }
 }
 
@@ -127,6 +113,11 @@ tokio::task_local! {
 }
 
 impl TraceHandle {
+    /// Follows a hold by `trace`.
+    pub fn new(trace: impl HoldTrace + 'static) -> Self {
+        Self(Arc::new(trace))
+    }
+
     /// The hold for which the store is being asked by who calls this, if it is followed.
     #[must_use]
     pub fn current() -> Option<Self> {
@@ -136,14 +127,6 @@ impl TraceHandle {
     /// Runs `request` as one for this hold.
     pub(super) async fn around<T>(self, request: impl Future<Output = T>) -> T {
         FOLLOWED.scope(self, request).await
-    }
-}
-
-/// Adds requests for whichever hold `trace` follows.
-pub(super) fn requesting<T>(trace: Option<TraceHandle>, add: impl FnOnce() -> T) -> T {
-    match trace {
-        Some(trace) => FOLLOWED.sync_scope(trace, add),
-        None => add(),
     }
 }
 

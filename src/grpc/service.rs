@@ -57,7 +57,7 @@ impl Service {
 
     /// Before anything is done for the request, and before its fields are looked at (S37).
     pub(super) fn check_needs(&self, needs: u32) -> Result<(), Status> {
-        answered(check_needs(needs, self.coordinator.revision()))
+        answered(check_needs(needs, self.coordinator.settings().revision))
     }
 
     pub(super) fn namespace(&self) -> &Namespace {

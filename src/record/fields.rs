@@ -171,6 +171,12 @@ impl Record {
         }
     }
 
+    /// The share that the lock belongs to (S34).
+    #[must_use]
+    pub fn share(&self) -> Option<&ShareName> {
+        self.sharing.as_ref()?.share.as_ref()
+    }
+
     /// Reads the fields that are ours; those that are missing or unreadable are empty.
     #[must_use]
     pub fn from_fields(fields: &Fields) -> Self {

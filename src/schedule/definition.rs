@@ -1,6 +1,6 @@
 //! What a schedule is: when it is due, and how runs are handled (T9 to T13, T16).
 
-use std::ops::RangeInclusive;
+use std::ops::{Deref, RangeInclusive};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,9 @@ const DAY: u64 = 86_400;
 /// The default window reaches back over a day of 25 hours, at least (T9).
 const LEAST_WINDOW: Duration = Duration::from_secs(25 * 3_600);
 /// The default time for a job to end after its deadline (T12).
-const STOP_GRACE: u64 = 10;
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// The default wait before the first retry (T11).
+const BACKOFF: Duration = Duration::from_secs(10);
 /// The least D: what a grace is checked against where the definition leaves D to the sidecars.
 const LEAST_LEASE: u64 = 15;
 
@@ -92,12 +94,17 @@ pub struct Spec {
     pub lease_duration: Option<Duration>,
 }
 
-/// A checked [`Spec`]. What was left unset stays so (T16). All its durations are whole seconds.
+/// A checked [`Spec`], to be read only. What was left unset stays so (T16). All its durations are whole
+/// seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Definition {
-    timetable: Timetable,
-    revision: u64,
-    policies: Policies,
+pub struct Definition(Spec);
+
+impl Deref for Definition {
+    type Target = Spec;
+
+    fn deref(&self) -> &Spec {
+        &self.0
+    }
 }
 
 /// The policies as they are stored: those that were set. Names say the unit, so that a person can read them.
@@ -204,95 +211,32 @@ impl Definition {
     /// Names the field, what was given, and the range.
     pub fn new(spec: Spec) -> Result<Self, DefinitionError> {
         let within = |field, given: Option<Duration>, range| {
-            given.map(|given| seconds(field, given, range)).transpose()
+            given.map_or(Ok(()), |given| check_seconds(field, given, range))
         };
-        let lease = within("lease_duration", spec.lease_duration, LEAST_LEASE..=60)?;
-        let least_grace = 2 * lease.unwrap_or(LEAST_LEASE) + 10;
-        let catch_up = match spec.catch_up {
-            CatchUp::Latest => "LATEST".to_owned(),
-            CatchUp::None => "NONE".to_owned(),
-            CatchUp::All(most) => format!("ALL:{}", number("catch_up_max", most, MAX_ALL)?),
-        };
-        let run_timeout = match spec.run_timeout {
-            RunTimeout::NextDue => "NEXT_DUE".to_owned(),
-            RunTimeout::None => "NONE".to_owned(),
-            RunTimeout::Duration(given) => {
-                format!("{}s", seconds("run_timeout", given, 1..=366 * DAY)?)
-            }
-        };
-        let attempts = spec.max_attempts.map(|most| number("max_attempts", most, 100));
-        let policies = Policies {
-            catch_up,
-            catch_up_window_seconds: within(
-                "catch_up_window",
-                spec.catch_up_window,
-                60..=366 * DAY,
-            )?,
-            grace_seconds: within("grace", spec.grace, least_grace..=7 * DAY)?,
-            overlap: spec.overlap,
-            max_attempts: attempts.transpose()?,
-            backoff_seconds: within("backoff", spec.backoff, 1..=600)?,
-            run_timeout,
-            stop_grace_seconds: within("stop_grace", spec.stop_grace, 0..=3_600)?,
-            progress_timeout_seconds: within("progress_timeout", spec.progress_timeout, 1..=DAY)?,
-            spread_seconds: seconds("spread", spec.spread, 0..=DAY)?,
-            takeover_check_seconds: within("takeover_check", spec.takeover_check, 1..=600)?,
-            lease_duration_seconds: lease,
-        };
-        Ok(Self { timetable: spec.timetable, revision: spec.revision, policies })
-    }
-
-    /// See [`Spec::grace`]: what was given.
-    #[must_use]
-    pub fn given_grace(&self) -> Option<Duration> {
-        self.policies.grace_seconds.map(Duration::from_secs)
-    }
-
-    /// See [`Spec::max_attempts`]: what was given.
-    #[must_use]
-    pub const fn given_attempts(&self) -> Option<u32> {
-        self.policies.max_attempts
-    }
-
-    /// See [`Spec::backoff`]: what was given.
-    #[must_use]
-    pub fn given_backoff(&self) -> Option<Duration> {
-        self.policies.backoff_seconds.map(Duration::from_secs)
-    }
-
-    /// See [`Spec::stop_grace`]: what was given.
-    #[must_use]
-    pub fn given_stop_grace(&self) -> Option<Duration> {
-        self.policies.stop_grace_seconds.map(Duration::from_secs)
-    }
-
-    /// When it is due.
-    #[must_use]
-    pub const fn timetable(&self) -> &Timetable {
-        &self.timetable
-    }
-
-    /// See [`Spec::revision`].
-    #[must_use]
-    pub const fn revision(&self) -> u64 {
-        self.revision
+        within("lease_duration", spec.lease_duration, LEAST_LEASE..=60)?;
+        if let CatchUp::All(most) = spec.catch_up {
+            check_number("catch_up_max", most, MAX_ALL)?;
+        }
+        if let RunTimeout::Duration(given) = spec.run_timeout {
+            check_seconds("run_timeout", given, 1..=366 * DAY)?;
+        }
+        let least_grace = 2 * spec.lease_duration.map_or(LEAST_LEASE, |it| it.as_secs()) + 10;
+        within("catch_up_window", spec.catch_up_window, 60..=366 * DAY)?;
+        within("grace", spec.grace, least_grace..=7 * DAY)?;
+        if let Some(most) = spec.max_attempts {
+            check_number("max_attempts", most, 100)?;
+        }
+        within("backoff", spec.backoff, 1..=600)?;
+        within("stop_grace", spec.stop_grace, 0..=3_600)?;
+        within("progress_timeout", spec.progress_timeout, 1..=DAY)?;
+        check_seconds("spread", spec.spread, 0..=DAY)?;
+        within("takeover_check", spec.takeover_check, 1..=600)?;
+        Ok(Self(spec))
     }
 
     /// The same at this revision.
     pub(super) fn at_revision(self, revision: u64) -> Self {
-        Self { revision, ..self }
-    }
-
-    /// See [`Spec::catch_up`].
-    #[must_use]
-    pub fn catch_up(&self) -> CatchUp {
-        read_catch_up(&self.policies.catch_up).unwrap_or_default()
-    }
-
-    /// See [`Spec::catch_up_window`].
-    #[must_use]
-    pub fn catch_up_window(&self) -> Option<Duration> {
-        self.policies.catch_up_window_seconds.map(Duration::from_secs)
+        Self(Spec { revision, ..self.0 })
     }
 
     /// The window where none is set, for a person: what the last occurrences may add to it depends on the
@@ -304,7 +248,7 @@ impl Definition {
 
     /// The default window reaches back over so many occurrences before the newest one (T9).
     pub(super) fn reach(&self) -> usize {
-        match self.catch_up() {
+        match self.catch_up {
             CatchUp::Latest | CatchUp::None => 0,
             CatchUp::All(most) => most as usize,
         }
@@ -313,78 +257,32 @@ impl Definition {
     /// See [`Spec::grace`]. `lease` is the sidecar's D, for definitions that say none.
     #[must_use]
     pub fn grace(&self, lease: Duration) -> Duration {
-        let least = 2 * self.lease_duration().unwrap_or(lease) + Duration::from_secs(10);
-        self.policies.grace_seconds.map_or(least, |grace| Duration::from_secs(grace).max(least))
-    }
-
-    /// See [`Spec::overlap`].
-    #[must_use]
-    pub const fn overlap(&self) -> Overlap {
-        self.policies.overlap
+        let least = 2 * self.lease_duration.unwrap_or(lease) + Duration::from_secs(10);
+        self.grace.map_or(least, |grace| grace.max(least))
     }
 
     /// See [`Spec::max_attempts`].
     #[must_use]
-    pub const fn max_attempts(&self) -> u32 {
-        match self.policies.max_attempts {
-            Some(most) => most,
-            None => 3,
-        }
-    }
-
-    const fn backoff_seconds(&self) -> u64 {
-        match self.policies.backoff_seconds {
-            Some(seconds) => seconds,
-            None => 10,
-        }
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts.unwrap_or(3)
     }
 
     /// See [`Spec::backoff`].
     #[must_use]
-    pub const fn first_backoff(&self) -> Duration {
-        Duration::from_secs(self.backoff_seconds())
+    pub fn first_backoff(&self) -> Duration {
+        self.backoff.unwrap_or(BACKOFF)
     }
 
     /// How long after the failure number `failures` a retry waits (T11), in seconds: doubles up to 10 min.
     pub(super) fn backoff(&self, failures: u32) -> i64 {
         let doubled = 1_u64 << failures.saturating_sub(1).min(10);
-        whole(self.backoff_seconds().saturating_mul(doubled).min(600))
-    }
-
-    /// See [`Spec::run_timeout`].
-    #[must_use]
-    pub fn run_timeout(&self) -> RunTimeout {
-        read_timeout(&self.policies.run_timeout).unwrap_or_default()
+        whole(self.first_backoff().as_secs().saturating_mul(doubled).min(600))
     }
 
     /// See [`Spec::stop_grace`].
     #[must_use]
     pub fn stop_grace(&self) -> Duration {
-        Duration::from_secs(self.policies.stop_grace_seconds.unwrap_or(STOP_GRACE))
-    }
-
-    /// See [`Spec::progress_timeout`].
-    #[must_use]
-    pub fn progress_timeout(&self) -> Option<Duration> {
-        self.policies.progress_timeout_seconds.map(Duration::from_secs)
-    }
-
-    /// See [`Spec::spread`].
-    #[must_use]
-    pub const fn spread(&self) -> Duration {
-        Duration::from_secs(self.policies.spread_seconds)
-    }
-
-    /// See [`Spec::takeover_check`].
-    #[must_use]
-    pub fn takeover_check(&self) -> Option<Duration> {
-        self.policies.takeover_check_seconds.map(Duration::from_secs)
-    }
-
-    /// See [`Spec::lease_duration`].
-    #[must_use]
-    pub fn lease_duration(&self) -> Option<Duration> {
-        self.policies.lease_duration_seconds.map(Duration::from_secs)
+        self.stop_grace.unwrap_or(STOP_GRACE)
     }
 
     /// The one text of all spellings of this definition: JSON on one line, without the revision.
@@ -411,8 +309,34 @@ impl Definition {
         Stored {
             expression: self.timetable.canonical().to_owned(),
             time_zone: self.timetable.zone().to_owned(),
-            policies: self.policies.clone(),
+            policies: self.policies(),
             others: serde_json::Map::new(),
+        }
+    }
+
+    fn policies(&self) -> Policies {
+        let seconds = |duration: Option<Duration>| duration.map(|duration| duration.as_secs());
+        Policies {
+            catch_up: match self.catch_up {
+                CatchUp::Latest => "LATEST".to_owned(),
+                CatchUp::None => "NONE".to_owned(),
+                CatchUp::All(most) => format!("ALL:{most}"),
+            },
+            overlap: self.overlap,
+            run_timeout: match self.run_timeout {
+                RunTimeout::NextDue => "NEXT_DUE".to_owned(),
+                RunTimeout::None => "NONE".to_owned(),
+                RunTimeout::Duration(given) => format!("{}s", given.as_secs()),
+            },
+            spread_seconds: self.spread.as_secs(),
+            catch_up_window_seconds: seconds(self.catch_up_window),
+            grace_seconds: seconds(self.grace),
+            max_attempts: self.max_attempts,
+            backoff_seconds: seconds(self.backoff),
+            stop_grace_seconds: seconds(self.stop_grace),
+            progress_timeout_seconds: seconds(self.progress_timeout),
+            takeover_check_seconds: seconds(self.takeover_check),
+            lease_duration_seconds: seconds(self.lease_duration),
         }
     }
 
@@ -480,23 +404,22 @@ fn whole(seconds: u64) -> i64 {
 }
 
 /// Whole seconds in a range, both ends included.
-fn seconds(
+fn check_seconds(
     field: &'static str,
     given: Duration,
     range: RangeInclusive<u64>,
-) -> Result<u64, DefinitionError> {
-    let is_whole = given.subsec_nanos() == 0;
-    if is_whole && range.contains(&given.as_secs()) {
-        return Ok(given.as_secs());
+) -> Result<(), DefinitionError> {
+    if given.subsec_nanos() == 0 && range.contains(&given.as_secs()) {
+        return Ok(());
     }
     let (least, most) = range.into_inner();
     let allowed = format!("a whole number of seconds from {least} s to {most} s");
     Err(DefinitionError::Range { field, given: format!("{given:?}"), allowed })
 }
 
-fn number(field: &'static str, given: u32, most: u32) -> Result<u32, DefinitionError> {
+fn check_number(field: &'static str, given: u32, most: u32) -> Result<(), DefinitionError> {
     if (1..=most).contains(&given) {
-        return Ok(given);
+        return Ok(());
     }
     let allowed = format!("1 to {most}");
     Err(DefinitionError::Range { field, given: given.to_string(), allowed })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::codec::writable;
 use super::machine::{MAX_RETURNED, Report};
 use super::plan::PlanVersion;
-use super::record::{Attempts, Ended, Occasion, Outcome, Run, ScheduleRecord};
+use super::record::{Attempts, Ended, Occasion, Outcome, RecordError, Run, ScheduleRecord};
 use crate::lock::FencingToken;
 use crate::timetable::UtcSecond;
 
@@ -26,32 +26,32 @@ pub struct Occurrence {
     pub max_attempts: Option<u32>,
 }
 
-/// What becomes of a caller that names an occurrence.
+/// What became of a caller that names an occurrence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// Write this with the token, in one write; then it is granted (T6).
+pub enum Claimed {
+    /// It is granted, once the record with its run is written with the token, in one write (T6).
     Granted {
-        /// The record with the run in it.
-        record: Box<ScheduleRecord>,
+        /// The token of the grant.
+        token: FencingToken,
         /// Which attempt it is, from 1. Greater than 1: one failed, or was abandoned (T4).
         attempt: u32,
     },
-    /// It has a final outcome.
-    AlreadyDone {
-        /// The run that decided it.
-        ended: Ended,
-        /// To be written first: its attempts were found to be used up (T11).
-        record: Option<Box<ScheduleRecord>>,
-    },
-    /// It is older than the newest that is final, and nothing was recorded for it.
+    /// The occurrence has a final outcome.
+    AlreadyDone(Ended),
+    /// The occurrence is older than the newest that is final, and nothing was recorded for it.
     Skipped {
         /// The newest that is final.
         watermark: UtcSecond,
     },
-    /// It is too far after the store's time.
-    InFuture,
+    /// The occurrence is too far after the store's time.
+    InFuture {
+        /// The store's time.
+        now: UtcSecond,
+    },
     /// The lock has a schedule, which grants its occurrences to subscribers.
     HasSchedule,
+    /// The record cannot be read.
+    Unreadable(RecordError),
 }
 
 /// What becomes of an outcome that is told at the end of a hold.
@@ -65,8 +65,9 @@ pub enum Concluded {
     NotThere,
 }
 
-/// Decides, under the lease, what becomes of a caller that names this occurrence. `token` is the one that it
-/// is granted with, if it is; `ungranted` are those of its starts that came to nothing (T6).
+/// Decides, under the lease, what becomes of a caller that names this occurrence, and what is written: with
+/// `token`, if it is granted, or that its attempts were found to be used up (T11). `ungranted` are the tokens
+/// of those of its starts that came to nothing (T6).
 #[must_use]
 pub fn claim(
     record: Option<&ScheduleRecord>,
@@ -74,19 +75,19 @@ pub fn claim(
     token: FencingToken,
     ungranted: &[FencingToken],
     store_time: UtcSecond,
-) -> Claim {
+) -> (Option<ScheduleRecord>, Claimed) {
     if record.is_some_and(|record| !is_of_occurrences(record)) {
-        return Claim::HasSchedule;
+        return (None, Claimed::HasSchedule);
     }
     if at.0 > store_time.0.saturating_add(AHEAD) {
-        return Claim::InFuture;
+        return (None, Claimed::InFuture { now: store_time });
     }
     let mut record = record.cloned().unwrap_or_else(first);
     if let Some(ended) = final_of(&record, at) {
-        return Claim::AlreadyDone { ended, record: None };
+        return (None, Claimed::AlreadyDone(ended));
     }
     if at <= record.watermark {
-        return Claim::Skipped { watermark: record.watermark };
+        return (None, Claimed::Skipped { watermark: record.watermark });
     }
     // T4: nobody has the lease, so whose run stands there has died, or has let go without an outcome.
     if let Some(run) = record.run.take() {
@@ -96,14 +97,8 @@ pub fn claim(
     }
     let occasion = Occasion::Scheduled(at);
     let last = record.ended.iter().find(|ended| ended.occasion == occasion).cloned();
-    let failures = last.as_ref().map_or(0, |last| match last.outcome {
-        Outcome::Returned => last.attempt.saturating_sub(1),
-        Outcome::Succeeded
-        | Outcome::Failed
-        | Outcome::FailedFinal
-        | Outcome::TimedOut
-        | Outcome::Abandoned
-        | Outcome::Skipped => last.attempt,
+    let failures = last.as_ref().map_or(0, |last| {
+        last.attempt.saturating_sub(u32::from(last.outcome == Outcome::Returned))
     });
     if let Some(last) = last
         && max_attempts.is_some_and(|most| failures >= most)
@@ -111,7 +106,7 @@ pub fn claim(
         let ended = Ended { outcome: Outcome::Failed, ..last };
         record.put(ended.clone());
         finish(&mut record, at, Outcome::Failed);
-        return Claim::AlreadyDone { ended, record: Some(Box::new(record)) };
+        return (Some(record), Claimed::AlreadyDone(ended));
     }
     if record.ended.first().is_none_or(|ended| ended.occasion != occasion) {
         record.attempts = Attempts::default();
@@ -120,7 +115,7 @@ pub fn claim(
     let started = writable(store_time);
     let (deadline, stop_grace) = (None, Duration::ZERO);
     record.run = Some(Run { occasion, attempt, token, started, deadline, stop_grace });
-    Claim::Granted { record: Box::new(record), attempt }
+    (Some(record), Claimed::Granted { token, attempt })
 }
 
 /// Takes in how the run that was granted with `token` has ended. Idempotent: the same outcome again is
@@ -152,14 +147,11 @@ pub fn conclude(
     let is_too_often = report == Report::Returned && record.attempts.returned >= MAX_RETURNED;
     let outcome = if is_too_often { Outcome::Failed } else { report.into() };
     end(&mut record, run, outcome);
-    match outcome {
-        Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut => {
-            finish(&mut record, at, outcome);
-        }
-        Outcome::Failed if max_attempts.is_some_and(|most| attempt >= most) => {
-            finish(&mut record, at, outcome);
-        }
-        Outcome::Failed | Outcome::Returned | Outcome::Abandoned | Outcome::Skipped => {}
+    let is_spent = max_attempts.is_some_and(|most| attempt >= most);
+    if matches!(outcome, Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut)
+        || outcome == Outcome::Failed && is_spent
+    {
+        finish(&mut record, at, outcome);
     }
     Concluded::Write(Box::new(record))
 }
@@ -201,9 +193,8 @@ fn final_of(record: &ScheduleRecord, at: UtcSecond) -> Option<Ended> {
         let forgotten = Ended { occasion, outcome, attempt: 0, token: None };
         return Some(ended.cloned().unwrap_or(forgotten));
     }
-    let ended = ended.filter(|ended| match ended.outcome {
-        Outcome::Succeeded | Outcome::Failed | Outcome::FailedFinal | Outcome::TimedOut => true,
-        Outcome::Returned | Outcome::Abandoned | Outcome::Skipped => false,
+    let ended = ended.filter(|ended| {
+        !matches!(ended.outcome, Outcome::Returned | Outcome::Abandoned | Outcome::Skipped)
     });
     ended.cloned()
 }
@@ -213,15 +204,8 @@ fn final_of(record: &ScheduleRecord, at: UtcSecond) -> Option<Ended> {
 fn end(record: &mut ScheduleRecord, run: Run, outcome: Outcome) {
     let Run { occasion, attempt, token, .. } = run;
     let attempts = &mut record.attempts;
-    attempts.returned = match outcome {
-        Outcome::Returned => attempts.returned.saturating_add(1),
-        Outcome::Succeeded
-        | Outcome::Failed
-        | Outcome::FailedFinal
-        | Outcome::TimedOut
-        | Outcome::Abandoned
-        | Outcome::Skipped => 0,
-    };
+    let is_returned = outcome == Outcome::Returned;
+    attempts.returned = if is_returned { attempts.returned.saturating_add(1) } else { 0 };
     record.put(Ended { occasion, outcome, attempt, token: Some(token) });
 }
 

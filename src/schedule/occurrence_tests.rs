@@ -26,32 +26,28 @@ impl Lock {
         self.fields = record.into_fields(Fields::new());
     }
 
-    fn claim_within(&mut self, at: UtcSecond, max_attempts: Option<u32>) -> Claim {
+    /// What becomes of a caller that names an occurrence, and whether something was written for it.
+    fn claim_within(&mut self, at: UtcSecond, max_attempts: Option<u32>) -> (Claimed, bool) {
         self.grants += 1;
         let occurrence = Occurrence { at, max_attempts };
-        let claim = claim(self.record().as_ref(), occurrence, token(self.grants), &[], NOW);
-        match &claim {
-            Claim::Granted { record, .. } | Claim::AlreadyDone { record: Some(record), .. } => {
-                self.write(record.as_ref().clone());
-            }
-            Claim::AlreadyDone { record: None, .. }
-            | Claim::Skipped { .. }
-            | Claim::InFuture
-            | Claim::HasSchedule => {}
+        let granted = token(self.grants);
+        let (write, claimed) = claim(self.record().as_ref(), occurrence, granted, &[], NOW);
+        let writes = write.is_some();
+        if let Some(record) = write {
+            self.write(record);
         }
-        claim
+        (claimed, writes)
     }
 
-    /// The attempt that is granted.
     fn granted(&mut self, at: UtcSecond) -> u32 {
         let claim = self.claim_within(at, None);
-        let Claim::Granted { attempt, .. } = claim else { panic!("{claim:?}") };
+        let (Claimed::Granted { attempt, .. }, true) = claim else { panic!("{claim:?}") };
         attempt
     }
 
     fn done(&mut self, at: UtcSecond) -> Ended {
         let claim = self.claim_within(at, None);
-        let Claim::AlreadyDone { ended, record: None } = claim else { panic!("{claim:?}") };
+        let (Claimed::AlreadyDone(ended), false) = claim else { panic!("{claim:?}") };
         ended
     }
 
@@ -130,15 +126,16 @@ fn t11_an_occurrence_that_is_returned_eleven_times_in_a_row_has_failed_once() {
 fn t11_attempts_that_are_used_up_are_a_final_failure() {
     let mut lock = Lock::default();
     for _ in 0..2 {
-        assert!(matches!(lock.claim_within(SIX, Some(2)), Claim::Granted { .. }));
+        assert!(matches!(lock.claim_within(SIX, Some(2)), (Claimed::Granted { .. }, true)));
     }
-    let Claim::AlreadyDone { ended, record: Some(_) } = lock.claim_within(SIX, Some(2)) else {
+    let (Claimed::AlreadyDone(ended), true) = lock.claim_within(SIX, Some(2)) else {
         panic!("{:?}", lock.record());
     };
     assert_eq!((ended.outcome, ended.attempt), (Outcome::Failed, 2));
     assert_eq!(lock.done(SIX), ended);
 
-    assert!(matches!(lock.claim_within(SEVEN, Some(1)), Claim::Granted { attempt: 1, .. }));
+    let claim = lock.claim_within(SEVEN, Some(1));
+    assert!(matches!(claim, (Claimed::Granted { attempt: 1, .. }, true)), "{claim:?}");
     lock.conclude_of(SEVEN, Some(1), lock.grants, Report::Failed);
     assert_eq!(lock.done(SEVEN).outcome, Outcome::Failed, "known at the release already");
 }
@@ -151,7 +148,7 @@ fn t2_an_older_occurrence_without_an_outcome_is_skipped_once_a_newer_one_is_fina
     assert_eq!(lock.granted(SIX), 2, "nor does a newer one that is not final end the older");
     assert_eq!(lock.granted(SEVEN), 2);
     lock.conclude(SEVEN, Report::Succeeded);
-    assert_eq!(lock.claim_within(SIX, None), Claim::Skipped { watermark: SEVEN });
+    assert_eq!(lock.claim_within(SIX, None), (Claimed::Skipped { watermark: SEVEN }, false));
 }
 
 #[test]
@@ -181,7 +178,8 @@ fn t2_the_newest_is_known_to_be_done_when_its_run_is_forgotten() {
 #[test]
 fn a_clock_that_is_ahead_by_more_than_5_s_cannot_finish_the_future() {
     let mut lock = Lock::default();
-    assert_eq!(lock.claim_within(UtcSecond(NOW.0 + 6), None), Claim::InFuture);
+    let future = lock.claim_within(UtcSecond(NOW.0 + 6), None);
+    assert_eq!(future, (Claimed::InFuture { now: NOW }, false));
     assert!(lock.record().is_none());
     assert_eq!(lock.granted(UtcSecond(NOW.0 + 5)), 1);
 }
@@ -205,7 +203,7 @@ fn a_lock_with_a_schedule_grants_no_occurrences_of_callers() {
     let mut lock = Lock::default();
     let plan = PlanVersion { number: 1, hash: "ff".to_owned() };
     lock.write(ScheduleRecord { plan, ..first() });
-    assert_eq!(lock.claim_within(SIX, None), Claim::HasSchedule);
+    assert_eq!(lock.claim_within(SIX, None), (Claimed::HasSchedule, false));
     assert_eq!(lock.conclude(SIX, Report::Succeeded), Concluded::NotThere);
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::codec::{instant, optional_instant, writable};
+use super::codec::writable;
 use super::definition::{Definition, DefinitionError, Stored};
 use super::import::{is_taken_over, reset_of};
 use super::machine::{Pause, missed, starting, waited_for};
@@ -36,7 +36,6 @@ pub struct PlanVersion {
 struct Replaced {
     hash: String,
     revision: u64,
-    #[serde(with = "instant")]
     at: UtcSecond,
 }
 
@@ -44,7 +43,6 @@ struct Replaced {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intervention {
     /// When, by the store's clock.
-    #[serde(with = "instant")]
     pub at: UtcSecond,
     /// Why, as the operator said.
     pub reason: String,
@@ -61,7 +59,6 @@ pub struct ByHandRequest {
     /// The id that its sender gave it.
     pub request_id: String,
     /// When it came, by the store's clock.
-    #[serde(with = "instant")]
     pub at: UtcSecond,
 }
 
@@ -85,35 +82,25 @@ struct Text {
     /// Grows with each change of the definition or of the schedule's state here.
     serial: u64,
     zone_data: String,
-    #[serde(with = "instant")]
     subscribed: UtcSecond,
-    #[serde(with = "instant")]
     since: UtcSecond,
-    #[serde(with = "optional_instant", default)]
     due: Option<UtcSecond>,
     /// How many of the timetable before were due before that one.
     #[serde(default)]
     missed_before_due: u64,
-    #[serde(with = "optional_instant", default)]
     goes_on_from: Option<UtcSecond>,
     #[serde(default)]
     replaced: Vec<Replaced>,
     /// The occurrence that the first subscription asked for (T25).
-    #[serde(with = "optional_instant", default)]
     first: Option<UtcSecond>,
     #[serde(default)]
     reset: u64,
-    #[serde(default)]
     removed: Option<Intervention>,
-    #[serde(default)]
     was_reset: Option<Intervention>,
-    #[serde(with = "optional_instant", default)]
     next: Option<UtcSecond>,
     #[serde(default)]
     paused: bool,
-    #[serde(with = "optional_instant", default)]
     paused_at: Option<UtcSecond>,
-    #[serde(with = "optional_instant", default)]
     resumed: Option<UtcSecond>,
     #[serde(default)]
     last_request: u64,
@@ -232,7 +219,7 @@ impl Plan {
                 return Subscribed { write: Some(write), is_in_force: true, conflict: false };
             }
         };
-        let (given, stored) = (definition.revision(), current.definition.revision());
+        let (given, stored) = (definition.revision, current.definition.revision);
         if definition.hash() == current.text.hash {
             let mut same = current.clone();
             same.text.revision = given;
@@ -272,7 +259,7 @@ impl Plan {
         let after = counts.map_or(begins, |record| record.watermark.max(begins));
         let text = Text {
             definition: definition.stored(),
-            revision: definition.revision(),
+            revision: definition.revision,
             hash: definition.hash(),
             number: if is_same { known } else { number.saturating_add(1) },
             timetable_hash,
@@ -288,7 +275,7 @@ impl Plan {
             reset,
             removed: None,
             was_reset: None,
-            next: first.or_else(|| definition.timetable().next(after)),
+            next: first.or_else(|| definition.timetable.next(after)),
             paused: false,
             paused_at: None,
             resumed: None,
@@ -310,7 +297,7 @@ impl Plan {
         let timetable_hash = definition.timetable_hash();
         let text = Text {
             definition: definition.stored(),
-            revision: definition.revision(),
+            revision: definition.revision,
             hash: definition.hash(),
             serial: self.text.serial.saturating_add(1),
             ..self.text.clone()
@@ -322,7 +309,7 @@ impl Plan {
         let (due, missed_before_due) = self.due_at_the_end(record, store_time);
         let replaced = self.replaced(store_time);
         let came_back = replaced.iter().find(|replaced| {
-            replaced.hash == timetable_hash && replaced.revision == definition.revision()
+            replaced.hash == timetable_hash && replaced.revision == definition.revision
         });
         let goes_on_from = came_back.map(|replaced| replaced.at);
         let watermark = record.map_or(self.text.subscribed, |record| record.watermark);
@@ -337,7 +324,7 @@ impl Plan {
             missed_before_due,
             goes_on_from,
             replaced,
-            next: definition.timetable().next(after),
+            next: definition.timetable.next(after),
             ..redefined.text
         };
         Self { text, ..redefined }
@@ -359,7 +346,7 @@ impl Plan {
         let Some(due) = waited_for(self, record).filter(|due| *due <= store_time) else {
             return (None, 0);
         };
-        let newest = self.definition.timetable().at_or_before(store_time);
+        let newest = self.definition.timetable.at_or_before(store_time);
         let newest = newest.map_or(due, |newest| newest.max(due));
         let runs = |record: &ScheduleRecord| {
             record.run.as_ref().is_some_and(|run| run.occasion == Occasion::Scheduled(due))
@@ -441,7 +428,7 @@ impl Plan {
             replaced: Vec::new(),
             first: None,
             zone_data: zone_data_version().to_owned(),
-            next: self.definition.timetable().next(begins),
+            next: self.definition.timetable.next(begins),
             was_reset: Some(intervention),
             ..self.text.clone()
         };

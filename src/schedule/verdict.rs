@@ -8,9 +8,9 @@ use super::import::{TakeOver, TakeOverError};
 use super::machine::{
     Lease, Newest, Report, Reported, Started, Told, View, report, start, went_back,
 };
-use super::occurrence::{Claim, Concluded, Occurrence, claim, conclude};
+use super::occurrence::{Claimed, Concluded, Occurrence, claim, conclude};
 use super::plan::Plan;
-use super::record::{Ended, RecordError, Run, ScheduleRecord};
+use super::record::{RecordError, Run, ScheduleRecord};
 use super::run_id::RunId;
 use super::shared_status::SharedStatus;
 use super::tally::Tally;
@@ -22,34 +22,6 @@ use crate::timetable::UtcSecond;
 /// How long before the end of its hold a run that has no outcome is recorded as timed out (T12): a store
 /// needs about so long.
 pub const FOR_THE_WRITE: Duration = Duration::from_secs(2);
-
-/// What became of a caller that names an occurrence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claimed {
-    /// It is granted, once the record is written.
-    Granted {
-        /// The token of the grant.
-        token: FencingToken,
-        /// Which attempt it is, from 1.
-        attempt: u32,
-    },
-    /// The occurrence has a final outcome.
-    AlreadyDone(Ended),
-    /// The occurrence is older than the newest that is final, and nothing was recorded for it.
-    Skipped {
-        /// The newest that is final.
-        watermark: UtcSecond,
-    },
-    /// The occurrence is too far after the store's time.
-    InFuture {
-        /// The store's time.
-        now: UtcSecond,
-    },
-    /// The lock has a schedule, which grants its occurrences to subscribers.
-    HasSchedule,
-    /// The record cannot be read.
-    Unreadable(RecordError),
-}
 
 /// What a caller that names `occurrence` writes beside its token (T1). With the tokens in `ungranted` it was
 /// to be granted it before, and was not (T6).
@@ -64,20 +36,15 @@ pub fn claim_over(
         Ok(record) => record,
         Err(error) => return (Verdict::Nothing, Claimed::Unreadable(error)),
     };
-    let write = |record: ScheduleRecord| record.into_fields(found.fields.clone());
-    match claim(record.as_ref(), occurrence, found.token, ungranted, now) {
-        Claim::Granted { record, attempt } => {
-            let verdict = Verdict::Grant { fields: write(*record), max_hold: None };
-            (verdict, Claimed::Granted { token: found.token, attempt })
-        }
-        Claim::AlreadyDone { ended, record } => {
-            let write = |record: Box<ScheduleRecord>| Verdict::Write { fields: write(*record) };
-            (record.map_or(Verdict::Nothing, write), Claimed::AlreadyDone(ended))
-        }
-        Claim::Skipped { watermark } => (Verdict::Nothing, Claimed::Skipped { watermark }),
-        Claim::InFuture => (Verdict::Nothing, Claimed::InFuture { now }),
-        Claim::HasSchedule => (Verdict::Nothing, Claimed::HasSchedule),
-    }
+    let (write, claimed) = claim(record.as_ref(), occurrence, found.token, ungranted, now);
+    let fields = write.map(|record| record.into_fields(found.fields.clone()));
+    let is_granted = matches!(claimed, Claimed::Granted { .. });
+    let verdict = match fields {
+        Some(fields) if is_granted => Verdict::Grant { fields, max_hold: None },
+        Some(fields) => Verdict::Write { fields },
+        None => Verdict::Nothing,
+    };
+    (verdict, claimed)
 }
 
 /// What a holder writes that says how its occurrence has ended (T8).

@@ -1,10 +1,10 @@
 //! What operators ask of a schedule: what is known of it, and changes that need no lease (T3, T18).
 
 use super::Scheduler;
-use super::reading::VersionedPlan;
+use super::reading::{VersionedPlan, unreadable};
 use super::request::{ScheduleChange, ScheduleInfo};
 use super::task::Message;
-use crate::coordinator::{CallError, LockEvent, LockSelector, ScheduleEventKind};
+use crate::coordinator::{CallError, LockSelector, ScheduleEventKind};
 use crate::lock::LockPath;
 use crate::schedule::{Intervention, Plan, PlanError, ScheduleRecord};
 use crate::timetable::UtcSecond;
@@ -64,20 +64,14 @@ impl Scheduler {
                 return Err(CallError::NoSuchSchedule { path });
             };
             // Which requests are done, to make room for this one.
-            let record = match &change {
-                ScheduleChange::Trigger { .. } => self.read_scheduled(&path).await?.record,
-                ScheduleChange::Pause
-                | ScheduleChange::Resume
-                | ScheduleChange::Remove { .. }
-                | ScheduleChange::Reset { .. } => None,
+            let record = match matches!(change, ScheduleChange::Trigger { .. }) {
+                true => self.read_scheduled(&path).await?.record,
+                false => None,
             };
             if let Some(removed) = plan.removed() {
-                return match change {
-                    ScheduleChange::Remove { .. } => self.schedule(&LockSelector::Path(path)).await,
-                    ScheduleChange::Pause
-                    | ScheduleChange::Resume
-                    | ScheduleChange::Trigger { .. }
-                    | ScheduleChange::Reset { .. } => Err(CallError::removed(&path, removed)),
+                return match matches!(change, ScheduleChange::Remove { .. }) {
+                    true => self.schedule(&LockSelector::Path(path)).await,
+                    false => Err(CallError::removed(&path, removed)),
                 };
             }
             let changed = changed(&plan, &change, caller, record.as_ref(), store_time)?;
@@ -89,12 +83,9 @@ impl Scheduler {
                 return self.schedule(&LockSelector::Path(path)).await;
             }
         }
-        Err(CallError::ScheduleUnreadable {
-            path,
-            problem: format!(
-                "others have changed its plan {TRIES} times just now; repeat the call"
-            ),
-        })
+        let problem =
+            format!("others have changed its plan {TRIES} times just now; repeat the call");
+        Err(unreadable(&path, problem))
     }
 
     fn tell_changed(
@@ -109,8 +100,7 @@ impl Scheduler {
             ScheduleChange::Pause | ScheduleChange::Resume | ScheduleChange::Trigger { .. } => "",
         };
         let change = change.as_str();
-        let kind = ScheduleEventKind::Changed { change, caller, reason };
-        self.locks.observe(&LockEvent::of_schedule(path, kind));
+        self.observe(path, ScheduleEventKind::Changed { change, caller, reason }, None);
         self.schedules.send(path, Message::PlanWritten(written));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Scheduler;
 use super::deciders::{Surroundings, report_decider};
 use super::figures::ReportedEnd;
-use super::reading::unreadable_record;
+use super::reading::unreadable;
 use super::request::{CompleteRequest, Completed, Completion};
 use super::state::ScheduleState;
 use crate::coordinator::{
@@ -34,6 +34,8 @@ pub(super) const BETWEEN_READS: Duration = Duration::from_secs(5);
 struct Recording {
     report: RunReport,
     surroundings: Surroundings,
+    /// What its holder has reported, for people; may be empty.
+    detail: String,
     /// What the write that was decided last adds, until that is counted: its answer may have been lost
     /// (T23).
     tally: Option<Tally>,
@@ -44,17 +46,10 @@ impl Recording {
     fn decider(&self, running: bool) -> (Decider, Decisions<ReportDecided>) {
         report_decider(self.report.clone(), running, self.surroundings.clone())
     }
-
-    /// What a try has come to, as it was decided last; none if nothing was asked.
-    fn hear(
-        &mut self,
-        decisions: Decisions<ReportDecided>,
-    ) -> Option<Result<Reported, RecordError>> {
-        hear(decisions, &mut self.tally)
-    }
 }
 
-/// As it was decided last. One that was decided again over its own write adds nothing, and the first has.
+/// What a try has come to, as it was decided last; none if nothing was asked. One that was decided again over
+/// its own write adds nothing, and the first has.
 fn hear(
     mut decisions: Decisions<ReportDecided>,
     added: &mut Option<Tally>,
@@ -111,8 +106,7 @@ impl Scheduler {
         state: &Arc<ScheduleState>,
     ) -> Result<Completed, CallError> {
         let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
-        let end = ReportedEnd { run_id: &run_id, outcome: report.into(), detail: &detail };
-        let mut recording = self.recording(state, &run_id, report).await?;
+        let mut recording = Recording { detail, ..self.recording(state, &run_id, report).await? };
         let has_checkpoint = checkpoint.is_some();
         // A caller that does not know its lease id any more may end the run all the same.
         let mut leases = lease_id.into_iter().chain(state.lease_of(&run_id));
@@ -127,26 +121,23 @@ impl Scheduler {
                 Some(SaveOutcome::NotSaved(_) | SaveOutcome::Unknown | SaveOutcome::Ended)
                 | None => None,
             };
-            match (version, recording.hear(decisions)) {
+            match (version, hear(decisions, &mut recording.tally)) {
                 (Some(version), Some(Ok(reported))) => {
                     // What was saved in the same write may be another call's.
                     let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
-                    if let Some(completed) = self.counted(
-                        &end,
-                        &mut recording,
-                        done(state, reported, Completion::Recorded, saved),
-                    ) {
-                        return Ok(completed);
+                    let completed = self.done(&mut recording, reported, Completion::Recorded);
+                    if let Some(completed) = completed {
+                        return Ok(Completed { checkpoint: saved, ..completed });
                     }
                 }
-                (_, Some(Err(error))) => return Err(unreadable_record(&run_id.path, &error)),
+                (_, Some(Err(error))) => return Err(unreadable(&run_id.path, error)),
                 (Some(_) | None, Some(Ok(_)) | None) => {}
             }
         }
         let checkpoint = has_checkpoint
             .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
-        let completed = self.complete_late(state, &end, &mut recording).await?;
+        let completed = self.complete_late(&mut recording).await?;
         Ok(Completed { checkpoint, ..completed })
     }
 
@@ -182,7 +173,7 @@ impl Scheduler {
         let ended = RunEnded { run_id: run_id.clone(), report, at };
         let report = RunReport { ground, ended };
         let surroundings = Surroundings { state: Arc::clone(state), timer };
-        Ok(Recording { report, surroundings, tally: None })
+        Ok(Recording { report, surroundings, detail: String::new(), tally: None })
     }
 
     /// The plan as the store has it; as it is known here, where it was deleted.
@@ -207,29 +198,23 @@ impl Scheduler {
         report: Report,
     ) -> Result<bool, CallError> {
         let mut recording = self.recording(state, run_id, report).await?;
-        let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
-        let completed = self.try_late(state, &end, &mut recording).await?;
+        let completed = self.try_late(&mut recording).await?;
         if completed.is_some() {
-            say_ended(&end);
+            say_ended(run_id, report);
             state.was_told(run_id, true);
         }
         Ok(completed.is_some())
     }
 
     /// T8: the run's own lease is over, or unknown here.
-    async fn complete_late(
-        &self,
-        state: &ScheduleState,
-        end: &ReportedEnd<'_>,
-        recording: &mut Recording,
-    ) -> Result<Completed, CallError> {
+    async fn complete_late(&self, recording: &mut Recording) -> Result<Completed, CallError> {
         let mut waited = Duration::ZERO;
         loop {
-            if let Some(completed) = self.try_late(state, end, recording).await? {
+            if let Some(completed) = self.try_late(recording).await? {
                 return Ok(completed);
             }
             if waited >= self.lease_of(&recording.report.ground.plan) {
-                return Err(held_on(end.run_id));
+                return Err(held_on(&recording.report.run_id));
             }
             tokio::time::sleep(BETWEEN_READS).await;
             waited += BETWEEN_READS;
@@ -238,30 +223,23 @@ impl Scheduler {
 
     /// None: somebody else was faster, or has the lock; look again. Success under another lease proves that
     /// nobody was granted since.
-    async fn try_late(
-        &self,
-        state: &ScheduleState,
-        end: &ReportedEnd<'_>,
-        recording: &mut Recording,
-    ) -> Result<Option<Completed>, CallError> {
-        let path = &end.run_id.path;
+    async fn try_late(&self, recording: &mut Recording) -> Result<Option<Completed>, CallError> {
+        let path = &recording.report.run_id.path;
         let seen = self.read_scheduled(path).await?;
         let serial = seen.record.as_ref().map(|record| record.serial);
         if serial > Some(recording.report.ground.plan.serial()) {
             // T17: its run was decided over a newer plan, of which nothing may be taken back (T16).
-            recording.report.ground.plan = self.plan_in_force(state, path).await?;
+            let plan = self.plan_in_force(&recording.surroundings.state, path).await?;
+            recording.report.ground.plan = plan;
         }
         let now = self.store_time().into();
         let beside = recording.surroundings.now();
         let reported = recording.report.over(seen.record.as_ref(), now, seen.lease(), &beside);
         match reported {
-            Reported::AcquireFirst => {
-                self.acquire_and_report(state, end, recording, seen.stored).await
-            }
+            Reported::AcquireFirst => self.acquire_and_report(recording, seen.stored).await,
             Reported::HeldElsewhere => Ok(None),
             Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                let completed = done(state, reported, Completion::Recorded, None);
-                let completed = self.counted(end, recording, completed);
+                let completed = self.done(recording, reported, Completion::Recorded);
                 completed.map(Some).ok_or(CallError::UnknownLease)
             }
         }
@@ -270,8 +248,6 @@ impl Scheduler {
     /// None: somebody else was faster, or has the lock; look again.
     async fn acquire_and_report(
         &self,
-        state: &ScheduleState,
-        end: &ReportedEnd<'_>,
         recording: &mut Recording,
         seen: Option<Box<Stored>>,
     ) -> Result<Option<Completed>, CallError> {
@@ -290,16 +266,13 @@ impl Scheduler {
         let lease_duration = self.lease_of(&recording.report.ground.plan);
         let (decider, decisions) = recording.decider(false);
         let brought = Brought { decider, seen: Some(stored) };
-        match self.locks.settle_at(&end.run_id.path, record, lease_duration, brought).await? {
-            Settling::Written => {
-                let Some(Ok(reported)) = recording.hear(decisions) else { return Ok(None) };
-                let completed = done(state, reported, Completion::RecordedLate, None);
-                Ok(self.counted(end, recording, completed))
+        let path = &recording.report.run_id.path;
+        let settling = self.locks.settle_at(path, record, lease_duration, brought).await?;
+        match hear(decisions, &mut recording.tally) {
+            Some(Ok(reported)) if settling == Settling::Written => {
+                Ok(self.done(recording, reported, Completion::RecordedLate))
             }
-            Settling::TurnedAway | Settling::Busy => {
-                recording.hear(decisions);
-                Ok(None)
-            }
+            Some(Ok(_) | Err(_)) | None => Ok(None),
         }
     }
 
@@ -324,44 +297,44 @@ impl Scheduler {
             }
         });
         let saved = self.locks.save_decided(grant.lease_id, Some(grant.generation), decider).await;
-        match (saved, recording.hear(decisions)) {
-            (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported)))
-                if !is_left.load(Ordering::Relaxed) =>
-            {
-                let end = ReportedEnd { run_id, outcome: report.into(), detail: "" };
-                say_ended(&end);
-                let completed = done(&state, reported, Completion::Recorded, None);
-                self.counted(&end, &mut recording, completed);
-            }
-            // What is not stored is not known.
-            (
-                Ok(
-                    SaveOutcome::Saved { .. }
-                    | SaveOutcome::Nothing
-                    | SaveOutcome::NotSaved(_)
-                    | SaveOutcome::Unknown
-                    | SaveOutcome::Ended,
-                )
-                | Err(_),
-                Some(Ok(_) | Err(_)) | None,
-            ) => {}
+        let heard = hear(decisions, &mut recording.tally);
+        // What is not stored is not known.
+        if matches!(saved, Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing))
+            && !is_left.load(Ordering::Relaxed)
+            && let Some(Ok(reported)) = heard
+        {
+            say_ended(run_id, report);
+            self.done(&mut recording, reported, Completion::Recorded);
         }
     }
 
-    /// What came of a report is counted where it was written here: once (T23).
-    fn counted(
+    /// What a report that was written, or needed no writing, comes to; none if it was not. It is counted
+    /// where it was written here: once (T23).
+    fn done(
         &self,
-        end: &ReportedEnd<'_>,
         recording: &mut Recording,
-        completed: Option<Completed>,
+        reported: Reported,
+        completion: Completion,
     ) -> Option<Completed> {
-        let completed = completed?;
-        let written =
-            recording.tally.take().filter(|_| completed.completion != Completion::Superseded);
-        if let Some(tally) = written {
-            self.count(&end.run_id.path, &tally, Some(end));
+        let state = &recording.surroundings.state;
+        let (completion, retry_at) = match reported {
+            Reported::Write { record, retry_at } => {
+                state.learn(Some(*record));
+                (completion, retry_at)
+            }
+            Reported::Recorded => (Completion::Recorded, None),
+            Reported::Superseded => (Completion::Superseded, None),
+            Reported::AcquireFirst | Reported::HeldElsewhere => return None,
+        };
+        let next_at = state.known().record.as_ref().and_then(|record| record.next);
+        if let Some(tally) = recording.tally.take().filter(|_| completion != Completion::Superseded)
+        {
+            let RunReport { run_id, report, .. } = &recording.report;
+            let end =
+                ReportedEnd { run_id, outcome: Outcome::from(*report), detail: &recording.detail };
+            self.count(&run_id.path, &tally, Some(&end));
         }
-        Some(completed)
+        Some(Completed { completion, retry_at, next_at, checkpoint: None })
     }
 }
 
@@ -374,39 +347,18 @@ fn is_for_policies(report: Report, plan: &Plan) -> bool {
         Report::Failed => true,
         // What fell due meanwhile.
         Report::Succeeded | Report::FailedFinal | Report::TimedOut => {
-            plan.definition().overlap() == Overlap::Skip
+            plan.definition().overlap == Overlap::Skip
         }
         Report::Returned | Report::Withdrawn => false,
     }
 }
 
 /// T23: what its sidecar says of a run's end for its runner.
-fn say_ended(end: &ReportedEnd<'_>) {
-    let ReportedEnd { run_id, outcome, .. } = end;
+fn say_ended(run_id: &RunId, report: Report) {
     tracing::info!(
         lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
-        outcome = outcome.as_str(), "run ended"
+        outcome = Outcome::from(report).as_str(), "run ended"
     );
-}
-
-/// What a report that was written, or needed no writing, comes to; none if it was not.
-fn done(
-    state: &ScheduleState,
-    reported: Reported,
-    completion: Completion,
-    checkpoint: Option<CheckpointOutcome>,
-) -> Option<Completed> {
-    let (completion, retry_at) = match reported {
-        Reported::Write { record, retry_at } => {
-            state.learn(Some(*record));
-            (completion, retry_at)
-        }
-        Reported::Recorded => (Completion::Recorded, None),
-        Reported::Superseded => (Completion::Superseded, None),
-        Reported::AcquireFirst | Reported::HeldElsewhere => return None,
-    };
-    let next_at = state.known().record.as_ref().and_then(|record| record.next);
-    Some(Completed { completion, retry_at, next_at, checkpoint })
 }
 
 fn held_on(run_id: &RunId) -> CallError {

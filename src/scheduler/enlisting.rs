@@ -1,13 +1,11 @@
 //! How a subscriber comes in: the definition in force, and the run that it goes on with (T5, T16, S16).
 
-use std::sync::Arc;
-
-use super::reading::VersionedPlan;
-use super::request::{ResumeRun, ScheduleEvent};
-use super::run::{Begin, Run};
+use super::reading::{VersionedPlan, unreadable};
+use super::request::{ResumeRun, ScheduleEvent, SubscribeRequest};
+use super::run::Begin;
 use super::subscriber::Subscriber;
 use super::task::ScheduleTask;
-use crate::coordinator::{CallError, LockEvent, Resumed, ScheduleEventKind, Target};
+use crate::coordinator::{CallError, Resumed, ScheduleEventKind, Target};
 use crate::schedule::{Lease, Plan, Subscription, resumed, waited_for};
 
 /// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.
@@ -15,12 +13,9 @@ const TRIES: usize = 10;
 
 impl ScheduleTask {
     /// Takes in a subscriber. One that cannot be served is told, and let go.
-    pub(super) async fn enlist(
-        &mut self,
-        subscriber: Subscriber,
-        is_new: bool,
-        resume: Option<Box<ResumeRun>>,
-    ) {
+    pub(super) async fn enlist(&mut self, mut subscriber: Subscriber) {
+        let resume = subscriber.request.resume.take();
+        let is_new = subscriber.request.is_new && resume.is_none();
         if let Err(error) = self.subscribe(&subscriber, is_new).await {
             subscriber.events.tell(ScheduleEvent::Failed(error));
             return;
@@ -35,7 +30,7 @@ impl ScheduleTask {
                 self.tell_waiting();
             }
             Some(resume) => {
-                if let Err(error) = self.resume(*resume).await {
+                if let Err(error) = self.resume(resume).await {
                     self.tell(id, ScheduleEvent::Failed(error));
                     self.leave(id);
                 }
@@ -56,15 +51,14 @@ impl ScheduleTask {
     /// Writes the subscriber's definition, if it is to be in force (T16).
     async fn subscribe(&mut self, subscriber: &Subscriber, is_new: bool) -> Result<(), CallError> {
         let path = self.target.path.clone();
-        let definition = &subscriber.definition;
+        let SubscribeRequest { definition, runs_at_once, .. } = &subscriber.request;
         let is_known = |plan: &VersionedPlan| {
             let (known, given) = (plan.0.definition(), definition);
             plan.0.removed().is_none()
                 && known.hash() == given.hash()
-                && known.revision() >= given.revision()
+                && known.revision >= given.revision
         };
-        let subscription =
-            Subscription { definition, is_new, runs_at_once: subscriber.runs_at_once };
+        let subscription = Subscription { definition, is_new, runs_at_once: *runs_at_once };
         // T16: a new one is compared with what is in force now, which may be another by then, or none (T25).
         if !is_new && self.state.known().plan.as_ref().is_some_and(is_known) {
             return Ok(());
@@ -84,8 +78,8 @@ impl ScheduleTask {
             let record = record.as_ref();
             let subscribed = Plan::subscribed(current, &subscription, record, store_time);
             if subscribed.conflict {
-                let kind = ScheduleEventKind::Conflict { revision: definition.revision() };
-                self.scheduler.locks.observe(&LockEvent::of_schedule(&path, kind));
+                let kind = ScheduleEventKind::Conflict { revision: definition.revision };
+                self.scheduler.observe(&path, kind, None);
             }
             let in_force = match (subscribed.write, plan) {
                 (None, Some(plan)) => Some(plan),
@@ -101,20 +95,16 @@ impl ScheduleTask {
                 return Ok(());
             }
         }
-        Err(CallError::ScheduleUnreadable {
-            path,
-            problem: format!(
-                "others have changed its plan {TRIES} times just now; subscribe again"
-            ),
-        })
+        let problem =
+            format!("others have changed its plan {TRIES} times just now; subscribe again");
+        Err(unreadable(&path, problem))
     }
 
     /// Goes on with a run whose stream broke: it is told again what it runs (S16).
     async fn resume(&mut self, resume: ResumeRun) -> Result<(), CallError> {
         let ResumeRun { hold, run_id } = resume;
         let Some(subscriber) = self.subscribers.last() else { return Ok(()) };
-        let (id, events, life) =
-            (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
+        let id = subscriber.id;
         let Resumed { target: Target { path, .. }, resume, .. } =
             self.scheduler.locks.read_resume(&hold)?;
         let progress_timeout = resume.terms.progress_timeout;
@@ -132,16 +122,7 @@ impl ScheduleTask {
         // Completed since, or repeated: its client has nothing to go on with.
         let told = resumed(&view, &run_id, progress_timeout).ok_or(CallError::Superseded);
         let hold = self.scheduler.locks.resume(&hold)?;
-        let run = Run {
-            scheduler: self.scheduler.clone(),
-            path,
-            state: Arc::clone(&self.state),
-            hold,
-            begin: Begin::Resume(Box::new(told?)),
-            events,
-            life,
-        };
-        self.spawn(id, run);
+        self.spawn(id, hold, Begin::Resume(Box::new(told?)));
         Ok(())
     }
 }

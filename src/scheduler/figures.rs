@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Scheduler;
 use super::state::KnownSchedule;
-use crate::coordinator::{CallError, LockEvent, ScheduleEventKind};
-use crate::lock::LockPath;
+use crate::coordinator::{CallError, LockEvent, LockEventKind, ScheduleEventKind};
+use crate::lock::{FencingToken, LockPath};
 use crate::schedule::{
     Intervention, Occasion, Outcome, Plan, RunId, ScheduleRecord, Tally, starting, waited_for,
 };
@@ -41,25 +41,33 @@ impl CallError {
 impl Scheduler {
     /// What was written here is counted; what was reported for it is shown with why.
     pub(super) fn count(&self, path: &LockPath, tally: &Tally, reported: Option<&ReportedEnd<'_>>) {
-        let observe = |kind, token| {
-            self.locks.observe(&LockEvent::of_schedule(path, kind).with_token(token));
-        };
         if tally.missed() > 0 {
-            observe(ScheduleEventKind::Missed { count: tally.missed() }, None);
+            self.observe(path, ScheduleEventKind::Missed { count: tally.missed() }, None);
         }
         for (outcome, times) in tally.ended() {
             let reported = reported.filter(|reported| reported.outcome == outcome);
             let detail = reported.map_or("", |reported| reported.detail);
             for _ in 0..times {
                 let token = reported.map(|reported| reported.run_id.token);
-                observe(ScheduleEventKind::RunEnded { outcome, detail }, token);
+                self.observe(path, ScheduleEventKind::RunEnded { outcome, detail }, token);
             }
         }
     }
 
+    /// Lets be observed what happened to the schedule on a lock, or to its grant of this token.
+    pub(super) fn observe(
+        &self,
+        path: &LockPath,
+        kind: ScheduleEventKind<'_>,
+        token: Option<FencingToken>,
+    ) {
+        let kind = LockEventKind::Schedule(kind);
+        self.locks.observe(&LockEvent::of(path, kind).with_token(token));
+    }
+
     /// T21: loudly, and counted.
     pub(super) fn say_back(&self, path: &LockPath) {
-        self.locks.observe(&LockEvent::of_schedule(path, ScheduleEventKind::WentBack));
+        self.observe(path, ScheduleEventKind::WentBack, None);
     }
 
     /// The schedules with subscribers here, in no order.
@@ -97,7 +105,7 @@ fn of(
     // T25: what was before a reset goes on no more.
     let record = &starting(plan, record);
     let last_success = last_success(record);
-    let patience = plan.definition().grace(lease) + plan.definition().spread();
+    let patience = plan.definition().grace(lease) + plan.definition().spread;
     let has_passed = |at: UtcSecond| {
         u64::try_from(now.seconds_since(at)).is_ok_and(|seconds| seconds > patience.as_secs())
     };
@@ -129,14 +137,7 @@ fn last_success(record: &ScheduleRecord) -> Option<UtcSecond> {
 
 fn is_failing(record: &ScheduleRecord) -> bool {
     let pending = record.next.map(Occasion::Scheduled);
-    let counts = |outcome: &Outcome| match outcome {
-        Outcome::Succeeded
-        | Outcome::Failed
-        | Outcome::FailedFinal
-        | Outcome::TimedOut
-        | Outcome::Abandoned => true,
-        Outcome::Returned | Outcome::Skipped => false,
-    };
+    let counts = |outcome: &Outcome| !matches!(outcome, Outcome::Returned | Outcome::Skipped);
     // An attempt that is to be tried again has not failed for good.
     let ended = record.ended.iter().filter(|ended| Some(&ended.occasion) != pending.as_ref());
     let last = ended.map(|ended| ended.outcome).find(counts);
@@ -146,6 +147,6 @@ fn is_failing(record: &ScheduleRecord) -> bool {
 /// The second occurrence after the last success, or after the schedule was made, changed or let go on.
 fn second_after(plan: &Plan, last_success: Option<UtcSecond>) -> Option<UtcSecond> {
     let since = last_success.max(Some(plan.since())).max(plan.resumed())?;
-    let timetable = plan.definition().timetable();
+    let timetable = &plan.definition().timetable;
     timetable.next(timetable.next(since)?)
 }

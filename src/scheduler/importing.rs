@@ -2,7 +2,7 @@
 //! that runs decide.
 
 use super::Scheduler;
-use super::reading::unreadable_record;
+use super::reading::unreadable;
 use crate::coordinator::{Brought, CallError, Decider, KeyRequest, Settling, Target};
 use crate::hold::Stored;
 use crate::lock::{Layout, LockPath};
@@ -82,9 +82,8 @@ impl Scheduler {
     pub async fn import_schedule(&self, request: ImportRequest) -> Result<Imported, ImportError> {
         let ImportRequest { key, take_over, dry_run } = request;
         let target = self.locks.resolve(&key)?;
-        match self.locks.settings().host.namespace.layout {
-            Layout::WebJobs => return Err(ImportError::Layout),
-            Layout::Readable | Layout::Hashed => {}
+        if self.locks.host().namespace.layout == Layout::WebJobs {
+            return Err(ImportError::Layout);
         }
         check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
         let path = target.path.clone();
@@ -143,7 +142,7 @@ fn turned_away(
 ) -> Result<Imported, ImportError> {
     match decided {
         Some(Err(CannotImport::Refused(source))) => Err(ImportError::Refused { path, source }),
-        Some(Err(CannotImport::Unreadable(error))) => Err(unreadable_record(&path, &error).into()),
+        Some(Err(CannotImport::Unreadable(error))) => Err(unreadable(&path, error).into()),
         Some(Ok(false)) => Ok(Imported { path, is_new: false }),
         Some(Ok(true)) | None => Err(ImportError::Busy { path }),
     }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::Scheduler;
 use super::request::{ScheduleInfo, ScheduleListRequest, SchedulePage};
-use crate::coordinator::{CallError, ListRequest, LockRecord, store_error};
+use crate::coordinator::{CallError, ListRequest, LockRecord};
 use crate::lock::LockPath;
 use crate::record::Labels;
 use crate::schedule::{Plan, is_of_occurrences};
@@ -69,14 +69,13 @@ impl Scheduler {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<SchedulePage, CallError> {
         let token_of = format!("{PLANS}{}", list.prefix);
-        let page = self.locks.asked(self.locks.store().list_plans(list)).await;
-        let page = page.map_err(|error| store_error(&error))?;
+        let page = self.locks.asked(self.locks.store().list_plans(list)).await?;
         let mut unlisted = page.paths;
         unlisted.retain(|path| !listed.contains(path));
         let records =
             unlisted.into_iter().map(|path| async move { self.locks.record(&path).await });
-        let records: Vec<_> = futures_util::stream::iter(records).buffered(AT_ONCE).collect().await;
-        let mut records = records.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let records = futures_util::stream::iter(records).buffered(AT_ONCE);
+        let mut records: Vec<_> = records.try_collect().await?;
         records.retain(|record| !is_scheduled(record) && visible(record));
         let next = page.continuation;
         Ok(SchedulePage {
@@ -87,8 +86,7 @@ impl Scheduler {
 
     async fn infos(&self, records: Vec<LockRecord>) -> Result<Vec<ScheduleInfo>, CallError> {
         let infos = records.into_iter().map(|record| self.info(record));
-        let infos: Vec<_> = futures_util::stream::iter(infos).buffered(AT_ONCE).collect().await;
-        infos.into_iter().collect()
+        futures_util::stream::iter(infos).buffered(AT_ONCE).try_collect().await
     }
 
     /// What is known of the schedule on the lock of this record.

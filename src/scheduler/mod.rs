@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::coordinator::{CallError, Coordinator, KeyRequest, Target, Timers, WaitKind};
+use crate::coordinator::{CallError, Coordinator, Timers, WaitKind};
 use crate::lock::LockPath;
 use crate::schedule::{Plan, Report, RunEnded, RunId, check_key};
 use crate::time::Instant;
@@ -50,8 +50,8 @@ pub use request::{
 use starts::Starts;
 use state::ScheduleState;
 pub use subscriber::ScheduleStream;
-use subscriber::{SubscriberId, SubscriberTerms, subscription};
-use task::{Message, ScheduleTask, Wakeup};
+use subscriber::{SubscriberId, subscription};
+use task::{Message, ScheduleTask};
 
 /// Runs schedules over a coordinator's locks. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
@@ -66,11 +66,11 @@ struct Schedules {
     tasks: Mutex<HashMap<LockPath, TaskHandle>>,
     /// What calls have said of schedules that had no task then, while those calls last.
     told: Mutex<HashMap<LockPath, Weak<ScheduleState>>>,
-    timers: Timers<Wakeup>,
+    timers: Timers<mpsc::UnboundedSender<Message>>,
     clock: StoreClock,
     starts: Starts,
-    /// Calls that complete a run and are not answered yet, by the text of its id.
-    completing: Mutex<HashMap<String, usize>>,
+    /// The runs that calls complete which are not answered yet: one for each call.
+    completing: Mutex<Vec<RunId>>,
     turns: AtomicU64,
 }
 
@@ -94,16 +94,11 @@ struct Completing<'a> {
 
 impl Drop for Completing<'_> {
     fn drop(&mut self) {
-        {
-            let mut completing = self.schedules.completing_calls();
-            let run_id = self.run_id.to_string();
-            if let Some(calls) = completing.get_mut(&run_id) {
-                *calls -= 1;
-                if *calls == 0 {
-                    completing.remove(&run_id);
-                }
-            }
+        let mut completing = self.schedules.completing_calls();
+        if let Some(call) = completing.iter().position(|run_id| *run_id == self.run_id) {
+            completing.swap_remove(call);
         }
+        drop(completing);
         let run = Box::new((self.run_id.clone(), self.report));
         self.schedules.send(&self.run_id.path, Message::Completed(run, self.completion));
     }
@@ -126,17 +121,17 @@ impl Schedules {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn completing_calls(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+    fn completing_calls(&self) -> MutexGuard<'_, Vec<RunId>> {
         self.completing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn completing(&self, run_id: &RunId, report: Report) -> Completing<'_> {
-        *self.completing_calls().entry(run_id.to_string()).or_default() += 1;
+        self.completing_calls().push(run_id.clone());
         Completing { schedules: self, run_id: run_id.clone(), report, completion: None }
     }
 
     fn is_completing(&self, run_id: &RunId) -> bool {
-        self.completing_calls().contains_key(&run_id.to_string())
+        self.completing_calls().contains(run_id)
     }
 
     /// What is known of a schedule that has subscribers here.
@@ -215,7 +210,7 @@ impl Scheduler {
     /// D of a schedule's leases.
     fn lease_of(&self, plan: &Plan) -> Duration {
         let default = || self.locks.settings().lease_duration;
-        plan.definition().lease_duration().unwrap_or_else(default)
+        plan.definition().lease_duration.unwrap_or_else(default)
     }
 
     fn now(&self) -> Instant {
@@ -232,41 +227,30 @@ impl Scheduler {
     /// # Errors
     /// When the sidecar shuts down, the key is too long or has no path, or as many wait or subscribe as may.
     pub fn subscribe(&self, request: SubscribeRequest) -> Result<ScheduleStream, CallError> {
-        let SubscribeRequest { key, definition, is_new, holder, labels, runs_at_once, resume } =
-            request;
         if *self.locks.draining().borrow() {
             return Err(CallError::shutting_down());
         }
-        let target = self.locks.resolve(&key)?;
+        let target = self.locks.resolve(&request.key)?;
         check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
         if !self.locks.host().namespace.schedules(target.key.mode()) {
             return Err(CallError::ScheduleMode);
         }
         let schedules = &self.schedules;
-        let kind = match &resume {
+        let kind = match &request.resume {
             Some(_) => WaitKind::ResumedSubscriber,
             None => WaitKind::Subscriber,
         };
         let wait = self.locks.begin_waiting(kind)?;
         let id = SubscriberId(schedules.next_turn());
-        let is_new = is_new && resume.is_none();
-        let resume = resume.map(Box::new);
         let mut tasks = schedules.tasks();
-        let path = target.path.clone();
-        let entry = tasks.entry(path).or_insert_with(|| self.start_task(&key, &target));
+        let start = || ScheduleTask::start(self, request.key.clone(), target.clone());
+        let entry = tasks.entry(target.path.clone()).or_insert_with(start);
         if entry.task.is_closed() {
-            *entry = self.start_task(&key, &target);
+            *entry = start();
         }
-        let terms = SubscriberTerms { definition, holder, labels, runs_at_once, wait };
-        let (subscriber, stream) = subscription(id, terms, entry.task.clone());
+        let (subscriber, stream) = subscription(id, request, wait, entry.task.clone());
         // It was just seen to be open, and retires only under this lock.
-        let _ = entry.task.send(Message::Subscribe(Box::new(subscriber), is_new, resume));
+        let _ = entry.task.send(Message::Subscribe(Box::new(subscriber)));
         Ok(stream)
-    }
-
-    fn start_task(&self, key: &KeyRequest, target: &Target) -> TaskHandle {
-        let state = self.schedules.take_told(&target.path);
-        let task = ScheduleTask::start(self, key.clone(), target.clone(), Arc::clone(&state));
-        TaskHandle { task, state }
     }
 }

@@ -12,10 +12,8 @@ use super::run::{Begin, Decided, Run, RunEnd};
 use super::starts::Place;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, ScheduleTask};
-use crate::coordinator::{Brought, CallError, HoldRequest, LockEvent, ScheduleEventKind};
+use crate::coordinator::{Brought, CallError, HoldRequest, HoldStream, ScheduleEventKind};
 use crate::hold::Stored;
-use crate::lock::Permits;
-use crate::record::Sharing;
 use crate::schedule::{
     Beside, Decision, DecisionInput, Fraction, Lease, Occasion, Outcome, Plan, Report, RunEnded,
     RunId, ScheduleRecord, after_busy, look, next_due, until_due,
@@ -31,20 +29,21 @@ const GOES_BACK: Duration = Duration::from_secs(10);
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Why the next look comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PollReason {
     /// Something is due by then, or a run elsewhere may be over.
     Due,
     /// Nothing is due: for what changed elsewhere (T17).
     Idle,
     /// What is known has changed here: nothing is read before it is decided over.
+    #[default]
     Changed,
     /// A start has waited for its place in the queue since then (T13).
     Queued(Instant),
 }
 
 /// When the next look comes, and what the last one has shown.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PollState {
     pub(super) at: Instant,
     pub(super) why: PollReason,
@@ -71,21 +70,8 @@ pub(super) struct PollState {
 }
 
 impl PollState {
-    pub(super) const fn new(now: Instant) -> Self {
-        Self {
-            at: now,
-            why: PollReason::Changed,
-            next: None,
-            is_busy: false,
-            is_held: false,
-            busy_looks: 0,
-            failures: 0,
-            ended_here: None,
-            lease: Lease::Free,
-            seen: None,
-            returned: None,
-            went_back: false,
-        }
+    pub(super) fn new(now: Instant) -> Self {
+        Self { at: now, ..Self::default() }
     }
 
     /// A look now, over what is known.
@@ -98,13 +84,10 @@ impl PollState {
     /// over: over what is known it would be waited for anew, each time (T17). A start that has its place in
     /// the queue keeps it.
     pub(super) const fn at_once(&mut self, now: Instant) {
-        match self.why {
-            PollReason::Queued(_) => {}
-            PollReason::Due | PollReason::Idle | PollReason::Changed if self.is_busy => {
-                (self.at, self.why) = (now, PollReason::Due);
-            }
-            PollReason::Due | PollReason::Idle | PollReason::Changed => self.again(now),
+        if matches!(self.why, PollReason::Queued(_)) {
+            return;
         }
+        if self.is_busy { self.read_at_once(now) } else { self.again(now) }
     }
 
     /// A look now that reads the record.
@@ -163,7 +146,10 @@ impl ScheduleTask {
             }
             PollReason::Due => self.read_record().await?,
         }
-        self.read_newer_plan().await?;
+        // T17: the record may say that there is a newer plan than the one that is known here.
+        if self.state.plan().is_none_or(|plan| self.state.knows_newer(&plan)) {
+            self.read_plan().await?;
+        }
         let Some(plan) = self.state.plan() else {
             return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
         };
@@ -207,17 +193,10 @@ impl ScheduleTask {
         plan.removed().is_some()
     }
 
-    /// T17: the record says that there is a newer plan than the one that is known here.
-    async fn read_newer_plan(&mut self) -> Result<(), CallError> {
-        let is_newer = self.state.plan().is_none_or(|plan| self.state.knows_newer(&plan));
-        if is_newer { self.read_plan().await } else { Ok(()) }
-    }
-
     /// T13: what is asked for beyond the starts of a second is warned about, and counted.
     fn say_queued(&self, place: Place) {
         if place.is_late {
-            let event = LockEvent::of_schedule(&self.target.path, ScheduleEventKind::StartQueued);
-            self.scheduler.locks.observe(&event);
+            self.scheduler.observe(&self.target.path, ScheduleEventKind::StartQueued, None);
         }
         if place.is_said {
             let most = self.scheduler.locks.settings().starts_per_second;
@@ -285,13 +264,10 @@ impl ScheduleTask {
         let Some(record) = record else { return };
         let is_said = |run_id: &RunId| {
             record.ended.iter().any(|ended| {
-                let said = match ended.outcome {
-                    Outcome::Succeeded | Outcome::Failed | Outcome::FailedFinal => true,
-                    Outcome::Returned
-                    | Outcome::TimedOut
-                    | Outcome::Abandoned
-                    | Outcome::Skipped => false,
-                };
+                let said = matches!(
+                    ended.outcome,
+                    Outcome::Succeeded | Outcome::Failed | Outcome::FailedFinal
+                );
                 said && ended.occasion == run_id.occasion && ended.token == Some(run_id.token)
             })
         };
@@ -395,7 +371,7 @@ impl ScheduleTask {
         let Some(plan) = self.state.plan() else { return };
         let definition = plan.definition();
         let lease = self.scheduler.lease_of(&plan);
-        let check = definition.takeover_check();
+        let check = definition.takeover_check;
         let looks = self.poll.busy_looks;
         let after = if self.state.owed().is_some() && BETWEEN_READS.saturating_mul(looks) < lease {
             // T8: the run is over, and its lease goes back, or ends within D: what is to be written of it is
@@ -481,45 +457,36 @@ impl ScheduleTask {
             .map(|at| GOES_BACK.saturating_sub(now.saturating_since(at)))
             .unwrap_or_default();
         let request = HoldRequest {
-            key: self.key.clone(),
-            lease_duration: plan.definition().lease_duration(),
+            lease_duration: plan.definition().lease_duration,
             wait: goes_back,
-            permits: Permits::ONE,
-            max_hold: None,
-            min_hold: Duration::ZERO,
-            progress_timeout: plan.definition().progress_timeout(),
-            auto_renew: true,
-            request_id: String::new(),
-            sharing: Sharing::default(),
-            rebalance: false,
-            holder: subscriber.holder.clone(),
-            labels: subscriber.labels.clone(),
-            occurrence: None,
-            trace_context: None,
+            progress_timeout: plan.definition().progress_timeout,
+            holder: subscriber.request.holder.clone(),
+            labels: subscriber.request.labels.clone(),
+            ..HoldRequest::new(self.key.clone())
         };
-        let (id, events, life) =
-            (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
+        let id = subscriber.id;
         let (decider, decisions) = start_decider(self.ground(&plan), self.surroundings());
         let begin = Begin::Start(Decided::new(decisions, self.poll.went_back));
         let brought = Brought { decider, seen: self.poll.seen.take() };
-        let hold = self.scheduler.locks.hold_with(&request, brought)?;
+        let hold = self.scheduler.locks.hold_with(&request, Some(brought))?;
+        self.spawn(id, hold, begin);
+        Ok(())
+    }
+
+    /// Lets a run go on beside this task.
+    pub(super) fn spawn(&mut self, id: SubscriberId, hold: HoldStream, begin: Begin) {
+        let Some(subscriber) = self.subscribers.iter().find(|it| it.id == id) else { return };
         let run = Run {
             scheduler: self.scheduler.clone(),
             path: self.target.path.clone(),
             state: Arc::clone(&self.state),
             hold,
             begin,
-            events,
-            life,
+            events: subscriber.events.clone(),
+            life: subscriber.life.clone(),
         };
-        self.spawn(id, run);
-        Ok(())
-    }
-
-    /// Lets a run go on beside this task.
-    pub(super) fn spawn(&mut self, subscriber: SubscriberId, run: Run) {
         let turn = self.scheduler.schedules.next_turn();
-        self.running.push(Running { turn, subscriber, released: None });
+        self.running.push(Running { turn, subscriber: id, released: None });
         let sender = self.sender.clone();
         tokio::spawn(async move {
             // A run that fails in here is over as well; its hold goes with it.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Scheduler;
 use super::state::ScheduleState;
-use crate::coordinator::{CallError, store_error};
+use crate::coordinator::{CallError, understood};
 use crate::hold::Stored;
 use crate::lock::LockPath;
 use crate::record::ETag;
-use crate::schedule::{Lease, Plan, RecordError, ScheduleRecord};
+use crate::schedule::{Lease, Plan, ScheduleRecord};
 use crate::store::{DocumentPath, DocumentRead, LeaseStoreExt as _, StoreError};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
@@ -43,7 +43,7 @@ impl Scheduler {
         let reads = tokio::join!(self.read_lock(path), self.read_status(path));
         let (stored, timer) = (reads.0?, reads.1?);
         let record = stored.as_ref().map(|stored| ScheduleRecord::from_fields(&stored.fields));
-        let record = record.transpose().map_err(|error| unreadable_record(path, &error))?.flatten();
+        let record = record.transpose().map_err(|error| unreadable(path, error))?.flatten();
         let record = match timer {
             Some(timer) => timer.over(record),
             None => record,
@@ -55,12 +55,10 @@ impl Scheduler {
         match self.locks.asked(self.locks.store().read_record(path)).await {
             Ok(lock) => {
                 self.note_time(lock.time);
-                let free = !lock.lease.is_held();
-                let stored = Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time };
-                Ok(Some(Box::new(stored)))
+                Ok(Some(Box::new(understood::stored(lock))))
             }
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => Ok(None),
-            Err(error) => Err(store_error(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -77,10 +75,9 @@ impl Scheduler {
         path: &LockPath,
     ) -> Result<Option<Arc<DotnetTimer>>, CallError> {
         let Some(timer) = self.dotnet_timer(path) else { return Ok(None) };
-        let read = self.locks.asked(self.locks.store().read_document(timer.document())).await;
-        let read = read.map_err(|error| store_error(&error))?;
+        let read = self.locks.asked(self.locks.store().read_document(timer.document())).await?;
         self.note_time(read.time);
-        timer.learn(read).map_err(|error| unreadable(path, error.to_string()))?;
+        timer.learn(read).map_err(|error| unreadable(path, error))?;
         Ok(Some(timer))
     }
 
@@ -98,7 +95,7 @@ impl Scheduler {
         match self.locks.asked(writing).await {
             Ok(written) => timer.made(Some((status, written.etag))),
             Err(StoreError::Changed) => timer.made(None),
-            Err(error) => return Err(store_error(&error)),
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
@@ -109,8 +106,7 @@ impl Scheduler {
         path: &LockPath,
     ) -> Result<(Option<VersionedPlan>, UtcSecond), CallError> {
         let reading = self.locks.store().read_document(DocumentPath::Plan(path.clone()));
-        let read = self.locks.asked(reading).await;
-        let DocumentRead { document, time } = read.map_err(|error| store_error(&error))?;
+        let DocumentRead { document, time } = self.locks.asked(reading).await?;
         self.note_time(time);
         let plan = document.map(|stored| match Plan::from_text(&stored.text) {
             Ok(plan) => Ok((Arc::new(plan), stored.etag)),
@@ -134,7 +130,7 @@ impl Scheduler {
                 Ok(Some((Arc::new(plan), written.etag)))
             }
             Err(StoreError::Changed) => Ok(None),
-            Err(error) => Err(store_error(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -169,12 +165,8 @@ impl Scheduler {
     }
 }
 
-pub(super) fn unreadable_record(path: &LockPath, error: &RecordError) -> CallError {
-    unreadable(path, error.to_string())
-}
-
-pub(super) fn unreadable(path: &LockPath, problem: String) -> CallError {
-    CallError::ScheduleUnreadable { path: path.clone(), problem }
+pub(super) fn unreadable(path: &LockPath, problem: impl ToString) -> CallError {
+    CallError::ScheduleUnreadable { path: path.clone(), problem: problem.to_string() }
 }
 
 /// An error and what it comes from, in one line.

@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::Scheduler;
-use super::reading::unreadable_record;
+use super::reading::unreadable;
 use super::request::{RunGrant, ScheduleEvent};
 use super::state::ScheduleState;
 use super::subscriber::Life;
 use crate::coordinator::{
-    CallError, Deadline, Decisions, Grant, HeldEvent, HoldEvent, HoldStream, LockEvent,
-    ScheduleEventKind, Teller,
+    CallError, Deadline, Decisions, Grant, HeldEvent, HoldEvent, HoldStream, ScheduleEventKind,
+    Teller,
 };
 use crate::hold::LossReason;
 use crate::lock::LockPath;
@@ -92,17 +92,6 @@ pub(super) struct Run {
     pub(super) life: watch::Receiver<Life>,
 }
 
-/// What goes on beside the hold.
-enum RunInput {
-    Event(Option<HoldEvent>),
-    Life(Life),
-    /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is
-    /// about to end.
-    Note(Report),
-    /// It was recorded, as far as it could be.
-    Noted,
-}
-
 /// How a run may come to its end without a word from its caller.
 struct Ends {
     /// Shortly before a drain ends (T20).
@@ -112,11 +101,16 @@ struct Ends {
     is_revoked: bool,
 }
 
-/// What an event of a hold means for its run.
-enum Heard {
-    Nothing,
-    Tell(ScheduleEvent),
-    End(RunEnd),
+impl Ends {
+    /// The time has come to record this, since no call has said how the run ended: the drain, or the hold, is
+    /// about to end.
+    async fn report(&mut self) -> Report {
+        tokio::select! {
+            biased;
+            () = over(&mut self.returns_at) => Report::Returned,
+            () = over(&mut self.times_out) => Report::TimedOut,
+        }
+    }
 }
 
 impl Run {
@@ -128,41 +122,33 @@ impl Run {
                 decided.hear();
             }
             match event {
-                Some(HoldEvent::Waiting { .. }) => {}
                 Some(HoldEvent::Granted(grant)) => return self.granted(*grant).await,
                 Some(HoldEvent::Busy(_)) => {
                     self.withdraw();
                     return RunEnd::Busy;
                 }
                 Some(HoldEvent::Settled { written }) => return self.settled(written),
-                // A run names no occurrence.
-                Some(HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. }) => {}
                 Some(HoldEvent::Failed(error)) => return self.failed(error),
-                Some(HoldEvent::Held(HeldEvent::Lost { reason, detail, break_note })) => {
+                Some(HoldEvent::Held(event)) => {
+                    let HeldEvent::Lost { reason, .. } = event else { continue };
                     let Begin::Resume(told) = &self.begin else {
                         self.withdraw();
                         return RunEnd::Failed(CallError::HoldLost { reason });
                     };
                     // Its runner acts on it until it is told (S12, S16).
                     let run_id = told.run_id.clone();
-                    self.events.tell(ScheduleEvent::Held(HeldEvent::Lost {
-                        reason,
-                        detail,
-                        break_note,
-                    }));
+                    self.events.tell(ScheduleEvent::Held(event));
                     return RunEnd::Lost { run_id, reason };
                 }
-                Some(HoldEvent::Held(
-                    HeldEvent::Renewed(_)
-                    | HeldEvent::Extended(_)
-                    | HeldEvent::AtRisk { .. }
-                    | HeldEvent::Recovered(_)
-                    | HeldEvent::Revoked { .. }
-                    | HeldEvent::Draining { .. },
-                )) => {}
                 Some(HoldEvent::Released(_)) | None => {
                     return self.failed(CallError::HoldReleased);
                 }
+                // A run names no occurrence.
+                Some(
+                    HoldEvent::Waiting { .. }
+                    | HoldEvent::AlreadyDone(_)
+                    | HoldEvent::Skipped { .. },
+                ) => {}
             }
         }
     }
@@ -208,7 +194,7 @@ impl Run {
                 self.state.learn(record.map(|it| *it));
             }
             Some(Starting::Unreadable(error)) => {
-                return RunEnd::Failed(unreadable_record(&self.path, &error));
+                return RunEnd::Failed(unreadable(&self.path, error));
             }
             Some(Starting::Settled { .. } | Starting::Run { .. }) | None => {
                 return RunEnd::Busy;
@@ -245,10 +231,9 @@ impl Run {
             missed: told.missed_count,
             is_resumed: matches!(self.begin, Begin::Resume(_)),
         };
-        let event = LockEvent::of_schedule(&self.path, kind).with_token(Some(run_id.token));
-        self.scheduler.locks.observe(&event);
+        self.scheduler.observe(&self.path, kind, Some(run_id.token));
         let times_out = grant.max_hold_ends.as_ref().filter(|_| told.timeout.is_some());
-        let times_out = times_out.map(|ends| ends.after.saturating_sub(FOR_THE_WRITE));
+        let times_out = times_out.map(before_the_write);
         let deadline = self.deadline(&grant, &told);
         let granted = RunGrant { grant: grant.clone(), told: *told, deadline };
         // Who left while its run was being started has not seen it.
@@ -260,7 +245,6 @@ impl Run {
             self.scheduler.note_outcome(&grant, &run_id, Report::Withdrawn).await;
             return RunEnd::Over { run_id, released: false };
         }
-        let times_out = times_out.map(|after| Box::pin(tokio::time::sleep(after)));
         self.follow(grant, run_id, times_out).await
     }
 
@@ -284,52 +268,44 @@ impl Run {
         // What is written of its end while it goes on: its subscriber hears of its hold meanwhile.
         let mut note = None;
         let end = loop {
-            let next = tokio::select! {
+            let event = tokio::select! {
                 // In this order, so that a simulated world repeats what it did.
                 biased;
-                event = self.hold.next() => RunInput::Event(event),
-                life = ended(&mut self.life) => RunInput::Life(life),
-                () = over(&mut note) => RunInput::Noted,
+                event = self.hold.next() => event,
+                life = ended(&mut self.life) => break Err(life),
+                () = over(&mut note) => {
+                    note = None;
+                    continue;
+                }
                 // One note at a time.
-                () = over(&mut ends.returns_at), if note.is_none() => RunInput::Note(Report::Returned),
-                () = over(&mut ends.times_out), if note.is_none() => RunInput::Note(Report::TimedOut),
-            };
-            let event = match next {
-                RunInput::Event(Some(event)) => event,
-                RunInput::Event(None) => {
-                    // The lock's task has failed: the hold's client may believe in it (S14).
-                    self.hold.disconnected();
-                    break RunEnd::Over { run_id: run_id.clone(), released: false };
-                }
-                RunInput::Life(Life::Closed | Life::Open) => {
-                    self.hold.closed_by_client();
-                    break RunEnd::Over { run_id: run_id.clone(), released: false };
-                }
-                RunInput::Life(Life::Disconnected) => {
-                    self.hold.disconnected();
-                    break RunEnd::Over { run_id: run_id.clone(), released: false };
-                }
-                RunInput::Note(report) => {
+                report = ends.report(), if note.is_none() => {
                     (ends.returns_at, ends.times_out) = (None, None);
                     // It stays known where it cannot be written.
                     self.state.has_seen(self.scheduler.ended_now(&run_id, report));
                     note = Some(Box::pin(scheduler.note_outcome(&grant, &run_id, report)));
                     continue;
                 }
-                RunInput::Noted => {
-                    note = None;
-                    continue;
-                }
             };
+            // Without one, the lock's task has failed: the hold's client may believe in it (S14).
+            let Some(event) = event else { break Err(Life::Disconnected) };
             match self.hear(event, &run_id, &mut ends) {
-                Heard::Nothing => {}
-                Heard::Tell(told) => {
+                Ok(Some(told)) => {
                     if !self.events.tell(told) {
-                        self.hold.disconnected();
-                        break RunEnd::Over { run_id: run_id.clone(), released: false };
+                        break Err(Life::Disconnected);
                     }
                 }
-                Heard::End(end) => break end,
+                Ok(None) => {}
+                Err(end) => break Ok(end),
+            }
+        };
+        let end = match end {
+            Ok(end) => end,
+            Err(life) => {
+                match life {
+                    Life::Closed | Life::Open => self.hold.closed_by_client(),
+                    Life::Disconnected => self.hold.disconnected(),
+                }
+                RunEnd::Over { run_id: run_id.clone(), released: false }
             }
         };
         if let Some(note) = note {
@@ -338,8 +314,13 @@ impl Run {
         end
     }
 
-    /// What an event of its hold means for the run.
-    fn hear(&self, event: HoldEvent, run_id: &RunId, ends: &mut Ends) -> Heard {
+    /// What its subscriber is told of an event of its hold, or how the run has ended.
+    fn hear(
+        &self,
+        event: HoldEvent,
+        run_id: &RunId,
+        ends: &mut Ends,
+    ) -> Result<Option<ScheduleEvent>, RunEnd> {
         let event = match event {
             HoldEvent::Held(event) => event,
             HoldEvent::Released(_) => {
@@ -347,26 +328,24 @@ impl Run {
                     // T12: where no call says another outcome.
                     self.state.has_seen(self.scheduler.ended_now(run_id, Report::Returned));
                 }
-                return Heard::End(RunEnd::Over { run_id: run_id.clone(), released: true });
+                return Err(RunEnd::Over { run_id: run_id.clone(), released: true });
             }
             HoldEvent::Failed(error) => {
                 self.events.tell(ScheduleEvent::Failed(error));
-                return Heard::End(RunEnd::Over { run_id: run_id.clone(), released: false });
+                return Err(RunEnd::Over { run_id: run_id.clone(), released: false });
             }
             HoldEvent::Waiting { .. }
             | HoldEvent::Granted(_)
             | HoldEvent::Settled { .. }
             | HoldEvent::AlreadyDone(_)
             | HoldEvent::Skipped { .. }
-            | HoldEvent::Busy(_) => return Heard::Nothing,
+            | HoldEvent::Busy(_) => return Ok(None),
         };
         let told = match event {
             HeldEvent::Renewed(_) | HeldEvent::AtRisk { .. } | HeldEvent::Recovered(_) => event,
             HeldEvent::Extended(extended) => {
                 let times_out = ends.times_out.take().and(extended.max_hold_ends.as_ref());
-                ends.times_out = times_out.map(|ends| {
-                    Box::pin(tokio::time::sleep(ends.after.saturating_sub(FOR_THE_WRITE)))
-                });
+                ends.times_out = times_out.map(before_the_write);
                 HeldEvent::Renewed(extended.validity)
             }
             HeldEvent::Revoked { .. } => {
@@ -380,10 +359,10 @@ impl Run {
             }
             HeldEvent::Lost { reason, .. } => {
                 self.events.tell(ScheduleEvent::Held(event));
-                return Heard::End(RunEnd::Lost { run_id: run_id.clone(), reason });
+                return Err(RunEnd::Lost { run_id: run_id.clone(), reason });
             }
         };
-        Heard::Tell(ScheduleEvent::Held(told))
+        Ok(Some(ScheduleEvent::Held(told)))
     }
 }
 
@@ -392,6 +371,10 @@ async fn ended(life: &mut watch::Receiver<Life>) -> Life {
         Ok(life) => *life,
         Err(_) => Life::Closed,
     }
+}
+
+fn before_the_write(ends: &Deadline) -> Pin<Box<Sleep>> {
+    Box::pin(tokio::time::sleep(ends.after.saturating_sub(FOR_THE_WRITE)))
 }
 
 /// Never ends where there is nothing to wait for.

@@ -4,11 +4,10 @@ use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, watch};
 
-use super::request::{ScheduleEvent, Standby};
+use super::request::{ScheduleEvent, Standby, SubscribeRequest};
 use super::task::Message;
 use crate::coordinator::{Teller, Unread, Wait, unread};
-use crate::record::Labels;
-use crate::schedule::{Definition, RunId};
+use crate::schedule::RunId;
 
 /// A subscriber of this sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,9 +29,8 @@ pub(super) struct Subscriber {
     pub(super) id: SubscriberId,
     pub(super) events: Teller<ScheduleEvent>,
     pub(super) life: watch::Receiver<Life>,
-    pub(super) definition: Definition,
-    pub(super) holder: Option<String>,
-    pub(super) labels: Labels,
+    /// What it has asked for; a run that it goes on with is taken out.
+    pub(super) request: SubscribeRequest,
     /// What it was told last that it waits for.
     pub(super) standby: Option<Standby>,
     /// The hash of the definition in force that it was told of; its own needs no telling.
@@ -41,8 +39,6 @@ pub(super) struct Subscriber {
     pub(super) served: u64,
     /// Its run has ended without a word from it: it is given nothing until it speaks (T24).
     pub(super) silent: Option<RunId>,
-    /// Whether it wants a schedule that begins with it to run at once (T25).
-    pub(super) runs_at_once: bool,
     /// Counts it among the waiting, also while it has a run (S38).
     _wait: Wait,
 }
@@ -79,38 +75,24 @@ impl Drop for SubscriberPresence {
     }
 }
 
-/// What a subscriber brings along.
-pub(super) struct SubscriberTerms {
-    pub(super) definition: Definition,
-    pub(super) holder: Option<String>,
-    pub(super) labels: Labels,
-    /// Whether a schedule that begins with the subscriber runs at once (T25).
-    pub(super) runs_at_once: bool,
-    pub(super) wait: Wait,
-}
-
 /// Both ends of a subscription.
 pub(super) fn subscription(
     id: SubscriberId,
-    terms: SubscriberTerms,
+    request: SubscribeRequest,
+    wait: Wait,
     task: mpsc::UnboundedSender<Message>,
 ) -> (Subscriber, ScheduleStream) {
-    let SubscriberTerms { definition, holder, labels, runs_at_once, wait } = terms;
     let (events, stream) = unread();
     let (life, seen) = watch::channel(Life::Open);
-    let told_definition = definition.hash();
     let subscriber = Subscriber {
         id,
         events,
         life: seen,
-        definition,
-        holder,
-        labels,
+        told_definition: request.definition.hash(),
+        request,
         standby: None,
-        told_definition,
         served: 0,
         silent: None,
-        runs_at_once,
         _wait: wait,
     };
     (subscriber, ScheduleStream { events: stream, presence: SubscriberPresence { id, life, task } })

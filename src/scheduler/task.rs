@@ -1,18 +1,18 @@
 //! One task a schedule with subscribers: when to look, who runs, and what subscribers are told (T4, T5, T17);
 //! which outcomes are still to be written (`owes`, T8), and who is given no run (`silence`, T24).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::poll::PollState;
 use super::reading::VersionedPlan;
-use super::request::{Completion, ResumeRun, ScheduleEvent, Standby};
+use super::request::{Completion, ScheduleEvent, Standby};
 use super::run::RunEnd;
 use super::state::ScheduleState;
 use super::subscriber::{Subscriber, SubscriberId};
-use super::{Scheduler, Schedules};
+use super::{Scheduler, Schedules, TaskHandle};
 use crate::coordinator::{Alarm, CallError, HeldEvent, KeyRequest, Target, Timer};
 use crate::hold::LossReason;
 use crate::schedule::{Report, RunId};
@@ -25,8 +25,8 @@ const REPEAT: Duration = Duration::from_secs(25);
 /// What a schedule's task is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Somebody takes part; true: for the first time (T16).
-    Subscribe(Box<Subscriber>, bool, Option<Box<ResumeRun>>),
+    /// Somebody takes part.
+    Subscribe(Box<Subscriber>),
     /// A stream has ended.
     Left(SubscriberId),
     /// A run here, or the try for one, is over: the one with this number.
@@ -35,31 +35,16 @@ pub(super) enum Message {
     Completed(Box<(RunId, Report)>, Option<Completion>),
     /// The plan was changed through this sidecar.
     PlanWritten(VersionedPlan),
+    /// The timer has come to this deadline.
+    TimePassed(Instant),
 }
 
-/// Wakes a schedule's task when its time has come.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wakeup(Arc<Rung>);
-
-#[derive(Debug, Default)]
-struct Rung {
-    deadline: Mutex<Option<Instant>>,
-    notify: Notify,
-}
-
-impl Wakeup {
-    /// The deadline that it was rung for last, once.
-    fn take(&self) -> Option<Instant> {
-        self.0.deadline.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Alarm for Wakeup {
+impl Alarm for mpsc::UnboundedSender<Message> {
     fn call(&self, deadline: Instant) {
         // A schedule has no hold, so it looks for no pause.
         if deadline != Instant::default() {
-            *self.0.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
-            self.0.notify.notify_one();
+            // A task that has ended waits for no time.
+            let _ = self.send(Message::TimePassed(deadline));
         }
     }
 }
@@ -91,41 +76,35 @@ pub(super) struct ScheduleTask {
     /// A call ended before the run that it completed was seen to be over.
     pub(super) completed: Option<(RunId, Report, Completion)>,
     pub(super) poll: PollState,
-    bell: Wakeup,
     timer: Timer,
     draining: watch::Receiver<bool>,
     told_at: Instant,
 }
 
 impl ScheduleTask {
-    pub(super) fn start(
-        scheduler: &Scheduler,
-        key: KeyRequest,
-        target: Target,
-        state: Arc<ScheduleState>,
-    ) -> mpsc::UnboundedSender<Message> {
+    pub(super) fn start(scheduler: &Scheduler, key: KeyRequest, target: Target) -> TaskHandle {
         let (sender, messages) = mpsc::unbounded_channel();
         let now = scheduler.now();
         let beside = scheduler.dotnet_timer(&target.path);
+        let state = scheduler.schedules.take_told(&target.path);
         let task = Self {
             key,
             target,
             beside,
-            state,
+            state: Arc::clone(&state),
             messages,
             sender: sender.clone(),
             subscribers: Vec::new(),
             running: Vec::new(),
             completed: None,
             poll: PollState::new(now),
-            bell: Wakeup::default(),
             timer: scheduler.schedules.timers.timer(),
             draining: scheduler.locks.draining(),
             told_at: now,
             scheduler: scheduler.clone(),
         };
         tokio::spawn(task.run());
-        sender
+        TaskHandle { task: sender, state }
     }
 
     async fn run(mut self) {
@@ -137,7 +116,6 @@ impl ScheduleTask {
                 biased;
                 // The task keeps a sender itself, so there is always another message.
                 Some(message) = self.messages.recv() => self.take(message).await,
-                () = self.bell.0.notify.notified() => {}
                 _ = self.draining.changed(), if !is_draining => {}
             }
             if *self.draining.borrow() {
@@ -177,25 +155,21 @@ impl ScheduleTask {
         let look = self.looks().then_some(self.poll.at);
         let repeat = (!self.subscribers.is_empty()).then(|| self.told_at + REPEAT);
         let first = look.into_iter().chain(repeat).min();
-        if let Some(deadline) = self.bell.take() {
-            self.timer.called(deadline);
-        }
-        self.scheduler.schedules.timers.set(&mut self.timer, first, &self.bell);
+        self.scheduler.schedules.timers.set(&mut self.timer, first, &self.sender);
     }
 
     fn retire(&mut self) -> bool {
         let retires = self.scheduler.schedules.retire(self);
         if retires {
-            self.scheduler.schedules.timers.set(&mut self.timer, None, &self.bell);
+            self.scheduler.schedules.timers.set(&mut self.timer, None, &self.sender);
         }
         retires
     }
 
     async fn take(&mut self, message: Message) {
         match message {
-            Message::Subscribe(subscriber, is_new, resume) => {
-                self.enlist(*subscriber, is_new, resume).await;
-            }
+            Message::Subscribe(subscriber) => self.enlist(*subscriber).await,
+            Message::TimePassed(deadline) => self.timer.called(deadline),
             Message::Left(id) => self.leave(id),
             Message::RunEnded(turn, end) => self.run_ended(turn, end),
             Message::Completed(run, completion) => {
@@ -372,7 +346,7 @@ impl ScheduleTask {
             let mut told = true;
             if subscriber.told_definition != hash {
                 hash.clone_into(&mut subscriber.told_definition);
-                let conflict = definition.revision() == subscriber.definition.revision();
+                let conflict = definition.revision == subscriber.request.definition.revision;
                 let definition = Box::new(definition.clone());
                 told = subscriber
                     .events

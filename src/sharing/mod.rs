@@ -94,7 +94,7 @@ struct Theirs {
 impl Theirs {
     fn new(record: &Record, share: &ShareName) -> Self {
         let sharing = record.sharing.as_deref();
-        let is_of_share = sharing.and_then(|sharing| sharing.share.as_ref()) == Some(share);
+        let is_of_share = record.share() == Some(share);
         Self {
             sidecar: (is_of_share && !record.sidecar.is_empty())
                 .then(|| Arc::clone(&record.sidecar)),

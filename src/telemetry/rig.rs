@@ -15,10 +15,7 @@ use crate::coordinator::{
     Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Observer, Outcome,
     ResumeRequest, Settings,
 };
-use crate::lock::{
-    Container, HostId, HostType, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
-};
-use crate::record::{Labels, Sharing};
+use crate::lock::{Container, HostId, HostType, Layout, LockKey, LockMode, Namespace, Prefix};
 use crate::scheduler::Scheduler;
 use crate::store::{LeaseStore, MemoryStore};
 use crate::testing::{FaultPlan, FaultyStore, SimClock};
@@ -177,27 +174,11 @@ fn settings() -> Settings {
 
 /// Asks for the lock of `function` and `scope`, and does not wait.
 pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
-    HoldRequest {
-        key: KeyRequest {
-            key: LockKey::new(function, scope, LockMode::Function).unwrap(),
-            host_id: None,
-            host_type: None,
-        },
-        lease_duration: None,
-        wait: Duration::ZERO,
-        permits: Permits::ONE,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        sharing: Sharing::default(),
-        rebalance: false,
-        holder: None,
-        labels: Labels::default(),
-        occurrence: None,
-        trace_context: None,
-    }
+    HoldRequest::new(KeyRequest {
+        key: LockKey::new(function, scope, LockMode::Function).unwrap(),
+        host_id: None,
+        host_type: None,
+    })
 }
 
 /// A client that goes on with its hold, as it does for the first time after its stream broke.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::UnixMillis;
 
@@ -61,6 +63,18 @@ impl FromStr for UtcSecond {
         let timestamp = text.parse::<Timestamp>().ok().filter(whole);
         let refused = || InstantError { given: text.chars().take(64).collect() };
         timestamp.map(|timestamp| Self(timestamp.as_second())).ok_or_else(refused)
+    }
+}
+
+impl Serialize for UtcSecond {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for UtcSecond {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -31,7 +31,7 @@ impl World {
             // T16: what came before or after its definition was in force was never due.
             let ends = self.definitions.iter().map(|(from, _)| Some(*from)).skip(1).chain([None]);
             let was_due = self.definitions.iter().zip(ends).any(|((from, definition), end)| {
-                let is_real = definition.timetable().at_or_after(*at) == Some(*at);
+                let is_real = definition.timetable.at_or_after(*at) == Some(*at);
                 is_real && from < at && end.is_none_or(|end| *at <= end)
             });
             if !was_due {
@@ -80,7 +80,7 @@ impl World {
         for at in self.store.due_at_change.clone() {
             let is_settled = self.store.begun.contains_key(&Occasion::Scheduled(at));
             let skips = |(_, one): &(UtcSecond, Definition)| {
-                one.catch_up() == CatchUp::None || one.overlap() == Overlap::Skip
+                one.catch_up == CatchUp::None || one.overlap == Overlap::Skip
             };
             let may_skip = self.counts.contains_key("a pause or a resume")
                 || self.counts.contains_key("a reset")
@@ -91,7 +91,7 @@ impl World {
         }
         let (Some(record), true) = (self.store.record(), self.kind == Kind::Plain) else { return };
         let (_, definition) = &self.definitions[0];
-        let all = definition.timetable().occurrences_after(self.store.plan.since());
+        let all = definition.timetable.occurrences_after(self.store.plan.since());
         let all: Vec<UtcSecond> = all.take_while(|at| *at <= record.watermark).collect();
         let begun = |at: &&UtcSecond| self.store.begun.contains_key(&Occasion::Scheduled(**at));
         let run = all.iter().filter(begun).count() as u64;
@@ -101,7 +101,7 @@ impl World {
             self.store.violate(what);
             return;
         }
-        let is_all = matches!(definition.catch_up(), CatchUp::All(_));
+        let is_all = matches!(definition.catch_up, CatchUp::All(_));
         for at in all.iter().filter(|_| is_all && record.missed == 0) {
             let occasion = Occasion::Scheduled(*at);
             let ends = |(key, outcome): (&(Occasion, FencingToken), &Outcome)| {

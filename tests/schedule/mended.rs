@@ -111,7 +111,7 @@ fn t16_deployments_that_take_turns_starve_no_schedule() {
 fn t16_a_sidecars_default_is_no_part_of_a_definition() {
     let unset = Spec::new(Timetable::parse("@daily", "UTC").unwrap());
     let definition = Definition::new(unset).unwrap();
-    assert_eq!(definition.lease_duration(), None);
+    assert_eq!(definition.lease_duration, None);
     assert!(!definition.canonical().contains("lease_duration"), "{}", definition.canonical());
     assert_eq!(definition.grace(seconds(15)), seconds(40));
     assert_eq!(definition.grace(seconds(60)), seconds(130));
@@ -226,7 +226,7 @@ fn t25_a_reset_is_the_way_out_after_a_wrong_clock() {
     // Back to an earlier instant: what lies between is caught up.
     let earlier = Some(at("01:30:00"));
     rig.plan = rig.plan.reset_to(earlier, Some(7), by_operator(at("03:10:00")));
-    assert_eq!(rig.plan.definition().revision(), 7);
+    assert_eq!(rig.plan.definition().revision, 7);
     assert_eq!(rig.catch_up(at("03:20:00")), [at("03:00:00")]);
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use leasehold::lock::FencingToken;
 use leasehold::record::Fields;
 use leasehold::schedule::{
-    Claim, Concluded, Occasion, Occurrence, Outcome, Report, ScheduleRecord, claim, conclude,
+    Claimed, Concluded, Occasion, Occurrence, Outcome, Report, ScheduleRecord, claim, conclude,
 };
 use leasehold::testing::SeededRandom;
 use leasehold::timetable::UtcSecond;
@@ -104,19 +104,19 @@ impl World {
         let occurrence = Occurrence { at, max_attempts: Some(ATTEMPTS) };
         let seen = if self.has(Bug::FutureAccepted) { i64::MAX } else { self.now };
         match claim(self.record().as_ref(), occurrence, token, &[], UtcSecond(seen)) {
-            Claim::Granted { record, attempt } => self.work(*record, occurrence, token, attempt),
-            Claim::AlreadyDone { record, .. } => {
+            (Some(record), Claimed::Granted { attempt, .. }) => {
+                self.work(record, occurrence, token, attempt)
+            }
+            (record, Claimed::AlreadyDone(_)) => {
                 if let Some(record) = record {
-                    self.write(*record);
+                    self.write(record);
                     self.fates.entry(at).or_default().is_final = true;
                 }
                 self.over(at)
             }
-            Claim::Skipped { watermark } if watermark > at => Ok(()),
-            Claim::InFuture if at.0 > self.now + 5 => Ok(()),
-            other @ (Claim::Skipped { .. } | Claim::InFuture | Claim::HasSchedule) => {
-                Err(format!("{at} at {}: {other:?}", self.now))
-            }
+            (None, Claimed::Skipped { watermark }) if watermark > at => Ok(()),
+            (None, Claimed::InFuture { .. }) if at.0 > self.now + 5 => Ok(()),
+            other => Err(format!("{at} at {}: {other:?}", self.now)),
         }
     }
 

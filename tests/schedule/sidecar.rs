@@ -43,7 +43,7 @@ impl World {
             if self.bug == Some(Bug::DefinitionWhileDue) && is_old && record.run.is_none() {
                 record.plan = plan.version();
                 let now = record.watermark.max(self.store.now);
-                record.next = plan.definition().timetable().next(now);
+                record.next = plan.definition().timetable.next(now);
                 record.attempts = Attempts::default();
             }
             if self.bug == Some(Bug::NextComputedLocally) && index == 1 {
@@ -123,7 +123,7 @@ impl World {
             (self.has(Bug::WatermarkBeforeWork), &told.run_id.occasion)
         {
             record.watermark = *at;
-            record.next = self.store.plan.definition().timetable().next(*at);
+            record.next = self.store.plan.definition().timetable.next(*at);
             record.run = None;
         }
     }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::coordinator::{HoldEvent, HoldRequest};
-use leasehold::lock::Permits;
-use leasehold::record::{Labels, Sharing};
 
 use crate::kit::{Only, Outcome, panic_of};
 use crate::world::chance::Chance;
@@ -207,21 +205,5 @@ async fn wait_once(world: World, place: usize, lock: usize) {
 
 /// A caller that waits for a lock for long, on the terms of those who do not say.
 pub(crate) fn waiting(lock: usize) -> HoldRequest {
-    HoldRequest {
-        key: key(lock),
-        lease_duration: None,
-        wait: Duration::from_secs(3_600),
-        permits: Permits::ONE,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        sharing: Sharing::default(),
-        rebalance: false,
-        holder: None,
-        labels: Labels::default(),
-        occurrence: None,
-        trace_context: None,
-    }
+    HoldRequest { wait: Duration::from_secs(3_600), ..HoldRequest::new(key(lock)) }
 }

@@ -88,7 +88,7 @@ fn needed_until(
     let asked = plan.requests().iter().map(|request| request.at);
     let said = [Some(plan.since()), plan.next(), plan.resumed(), due].into_iter().flatten();
     let used = said.chain(asked).max()?;
-    let periods = plan.definition().timetable().occurrences_after(used).take(PERIODS);
+    let periods = plan.definition().timetable.occurrences_after(used).take(PERIODS);
     Some((used, later(periods.last().unwrap_or(used), idle)))
 }
 

@@ -3,22 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::oneshot;
-
 use super::caller::Caller;
 use super::task::Task;
-use crate::coordinator::api::decider::Decider;
-use crate::coordinator::api::error::CallError;
 use crate::coordinator::api::occurrences::Named;
-use crate::coordinator::api::request::Outcome;
+use crate::coordinator::{CallError, Decider, Outcome};
 use crate::hold::{CallerId, WriteOf};
-use crate::lock::LeaseId;
 use crate::record::{Found, Verdict};
-use crate::schedule::Occurrence;
 
 /// What a caller brings that is written beside its token.
 #[derive(Debug)]
-pub(in crate::coordinator) enum Brings {
+pub(crate) enum Brings {
     /// The occurrence that it names.
     Occurrence(Box<Named>),
     /// Whatever this decides.
@@ -26,30 +20,30 @@ pub(in crate::coordinator) enum Brings {
 }
 
 /// What callers of one lock have brought.
-pub(in crate::coordinator) type AllBrought = BTreeMap<CallerId, Brings>;
+pub(crate) type AllBrought = BTreeMap<CallerId, Brings>;
 
 impl Task {
-    /// A caller has come, or come back, with something to write.
-    pub(in crate::coordinator) fn note_brought(
-        &mut self,
-        caller: CallerId,
-        brings: Option<Brings>,
-    ) {
+    /// A caller has come, or come back, perhaps with something to write.
+    pub(crate) fn enter(&mut self, caller: Box<Caller>, brings: Option<Brings>) -> CallerId {
+        let id = caller.id;
+        self.callers.insert(id, caller);
         if let Some(brings) = brings {
-            self.aside().brought.insert(caller, brings);
+            self.aside().brought.insert(id, brings);
         }
+        id
     }
 
-    /// Takes a caller out whose call or hold is over, with what it has brought.
-    pub(in crate::coordinator) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
+    /// Takes a caller out whose call or hold is over, with what it has brought and what repeated calls share.
+    pub(crate) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
         if let Some(aside) = &mut self.aside {
             aside.brought.remove(&id);
+            aside.grants.remove(id);
         }
         self.callers.remove(&id)
     }
 
     /// What is written over the record that was found under the lease, as whoever brought it decides.
-    pub(in crate::coordinator) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
+    pub(crate) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
         let aside = self.aside();
         match of {
             WriteOf::Grant(caller) => match aside.brought.get_mut(&caller) {
@@ -61,27 +55,15 @@ impl Task {
         }
     }
 
-    pub(in crate::coordinator) fn named(&self, caller: CallerId) -> Option<&Named> {
+    pub(crate) fn named(&self, caller: CallerId) -> Option<&Named> {
         match self.aside.as_ref()?.brought.get(&caller)? {
             Brings::Occurrence(named) => Some(named),
             Brings::Written(_) => None,
         }
     }
 
-    /// Answers with the occurrence of a hold; a hold that is over is not answered.
-    pub(in crate::coordinator) fn tell_named(
-        &self,
-        lease_id: LeaseId,
-        reply: oneshot::Sender<Option<Occurrence>>,
-    ) {
-        if let Some(caller) = self.holder(lease_id) {
-            // Who does not wait for it any more has gone.
-            let _ = reply.send(self.named(caller).map(|named| named.occurrence));
-        }
-    }
-
     /// What a caller is told that was granted nothing, because what it brought has said so.
-    pub(in crate::coordinator) fn settled_answer(
+    pub(crate) fn settled_answer(
         &self,
         caller: CallerId,
         written: bool,

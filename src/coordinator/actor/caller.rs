@@ -5,47 +5,43 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::task::Command;
-use crate::coordinator::Shared;
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::hold_event::HoldEvent;
-use crate::coordinator::api::request::Outcome;
-use crate::coordinator::trace::TraceHandle;
-use crate::coordinator::unread::{Teller, Unread};
-use crate::coordinator::waiting::Wait;
+use crate::coordinator::{
+    CallError, HoldEvent, Outcome, Shared, Teller, TraceHandle, Unread, Wait, unread,
+};
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::time::Instant;
 
 /// A caller, as its path's task knows it.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Caller {
-    pub(in crate::coordinator) id: CallerId,
+pub(crate) struct Caller {
+    pub(crate) id: CallerId,
     /// The id of its hold, once it has one.
-    pub(in crate::coordinator) lease_id: LeaseId,
-    pub(in crate::coordinator) host_id: HostId,
-    pub(in crate::coordinator) terms: Arc<Terms>,
+    pub(crate) lease_id: LeaseId,
+    pub(crate) host_id: HostId,
+    pub(crate) terms: Arc<Terms>,
     /// It is a run of a schedule, or a write for one, whose log has lines of its own (T23).
-    pub(in crate::coordinator) is_run: bool,
+    pub(crate) is_run: bool,
     /// Which permit it has, or wants to resume (S28).
-    pub(in crate::coordinator) permit: Permit,
-    pub(in crate::coordinator) sink: Sink,
-    pub(in crate::coordinator) arrived: Instant,
-    pub(in crate::coordinator) granted: Option<Instant>,
+    pub(crate) permit: Permit,
+    pub(crate) sink: Sink,
+    pub(crate) arrived: Instant,
+    pub(crate) granted: Option<Instant>,
     /// When `max_hold` ends, with what has extended it (S11).
-    pub(in crate::coordinator) max_hold_ends: Option<Instant>,
+    pub(crate) max_hold_ends: Option<Instant>,
     /// What it was granted, without the checkpoint: for the resume tokens of a stream (S16).
-    pub(in crate::coordinator) told: Option<Box<Granted>>,
+    pub(crate) told: Option<Box<Granted>>,
     /// The token of its hold, or of the one that it wants to resume.
-    pub(in crate::coordinator) token: Option<FencingToken>,
+    pub(crate) token: Option<FencingToken>,
     /// Counts it among the waiting until it is granted something (S38).
-    pub(in crate::coordinator) wait: Option<Wait>,
+    pub(crate) wait: Option<Wait>,
     /// Who follows it, if anybody does.
-    pub(in crate::coordinator) trace: Option<TraceHandle>,
+    pub(crate) trace: Option<TraceHandle>,
 }
 
 /// Where a caller's answers go.
 #[derive(Debug)]
-pub(in crate::coordinator) enum Sink {
+pub(crate) enum Sink {
     /// A unary call: one answer; empty once it was given.
     Unary(Option<oneshot::Sender<Result<Outcome, CallError>>>),
     /// A stream of events, until the last one.
@@ -53,12 +49,20 @@ pub(in crate::coordinator) enum Sink {
 }
 
 impl Sink {
-    pub(in crate::coordinator) const fn is_stream(&self) -> bool {
+    pub(crate) const fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
 
+    /// Answers a unary call; to a stream the answer is an event, too.
+    pub(crate) fn end(&mut self, answer: Result<Outcome, CallError>) {
+        match self {
+            Self::Unary(_) => self.answer(answer),
+            Self::Stream(_) => self.event(answer.into()),
+        }
+    }
+
     /// Answers a unary call; a stream has its events instead.
-    pub(in crate::coordinator) fn answer(&mut self, answer: Result<Outcome, CallError>) {
+    pub(crate) fn answer(&mut self, answer: Result<Outcome, CallError>) {
         if let Self::Unary(reply) = self
             && let Some(reply) = reply.take()
         {
@@ -68,7 +72,7 @@ impl Sink {
     }
 
     /// Sends an event to a stream.
-    pub(in crate::coordinator) fn event(&self, event: HoldEvent) {
+    pub(crate) fn event(&self, event: HoldEvent) {
         if let Self::Stream(events) = self {
             let told = events.tell(event);
             debug_assert!(told, "one of each kind is unread at the most");
@@ -78,7 +82,7 @@ impl Sink {
 
 /// Tells the task when a caller goes away before it has its answer.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Presence {
+pub(crate) struct Presence {
     shared: Arc<Shared>,
     path: LockPath,
     id: CallerId,
@@ -86,33 +90,24 @@ pub(in crate::coordinator) struct Presence {
 }
 
 impl Presence {
-    pub(in crate::coordinator) const fn new(
-        shared: Arc<Shared>,
-        path: LockPath,
-        id: CallerId,
-    ) -> Self {
+    pub(crate) const fn new(shared: Arc<Shared>, path: LockPath, id: CallerId) -> Self {
         Self { shared, path, id, done: false }
     }
 
     /// The answer is with the caller: its going away means nothing any more.
-    pub(in crate::coordinator) const fn done(&mut self) {
+    pub(crate) const fn done(&mut self) {
         self.done = true;
     }
 
     /// The answer of a call that can be repeated is with its caller.
-    pub(in crate::coordinator) fn confirm(&self) {
+    pub(crate) fn confirm(&self) {
         self.send(Command::Confirm(self.id));
     }
 
-    /// The client closed: it knows that its hold is over, whatever it was told before.
-    pub(in crate::coordinator) fn closed_by_client(mut self) {
+    /// The last word of a caller.
+    fn end(mut self, word: fn(CallerId) -> Command) {
         self.done = true;
-        self.send(Command::Leave(self.id));
-    }
-
-    pub(in crate::coordinator) fn disconnected(mut self) {
-        self.done = true;
-        self.send(Command::Disconnected(self.id));
+        self.send(word(self.id));
     }
 
     fn send(&self, command: Command) {
@@ -137,11 +132,18 @@ impl Drop for Presence {
 /// [`HoldStream::closed_by_client`] says that it has.
 #[derive(Debug)]
 pub struct HoldStream {
-    pub(in crate::coordinator) events: Unread<HoldEvent>,
-    pub(in crate::coordinator) presence: Presence,
+    events: Unread<HoldEvent>,
+    presence: Presence,
 }
 
 impl HoldStream {
+    pub(crate) fn of(
+        come: impl FnOnce(Sink) -> Result<Presence, CallError>,
+    ) -> Result<Self, CallError> {
+        let (teller, events) = unread();
+        Ok(Self { events, presence: come(Sink::Stream(teller))? })
+    }
+
     /// The next event; none after the last one.
     pub async fn next(&mut self) -> Option<HoldEvent> {
         std::future::poll_fn(|context| self.poll_next(context)).await
@@ -162,12 +164,12 @@ impl HoldStream {
     /// The client closed its side: it does not rely on its hold any more, so the lock need not wait for the
     /// end of the validity that it was told (S13, S15).
     pub fn closed_by_client(self) {
-        self.presence.closed_by_client();
+        self.presence.end(Command::Leave);
     }
 
     /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody
     /// else is granted the lock before the validity that it was told last is over (S14).
     pub fn disconnected(self) {
-        self.presence.disconnected();
+        self.presence.end(Command::Disconnected);
     }
 }

@@ -7,19 +7,18 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 
 use super::inbox::Commands;
-use super::registry::Ended;
 use super::task::{Command, Task};
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::hold_event::{HeldEvent, HoldEvent};
-use crate::coordinator::observe::{AcquireResult, EndFacts, HoldEnd, LockEvent, LockEventKind};
-use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
+use crate::coordinator::{
+    AcquireResult, CallError, EndFacts, HeldEvent, HoldEnd, HoldEvent, LockEvent, LockEventKind,
+};
+use crate::hold::{LossReason, Memory, StoreFailureKind};
 use crate::lock::Permit;
 
 /// What callers are told; the fault itself is in the log.
 const DETAIL: &str = "an internal error of the sidecar ended this hold; its lease expires";
 
 /// Runs `task` to its end. A panic ends its holds as lost and its waits as failed.
-pub(in crate::coordinator) async fn run(mut task: Box<Task>, mut commands: Commands) {
+pub(crate) async fn run(mut task: Box<Task>, mut commands: Commands) {
     let running = AssertUnwindSafe(task.run(&mut commands));
     if running.catch_unwind().await.is_err() {
         task.give_up(commands);
@@ -53,17 +52,10 @@ impl Task {
         for mut caller in std::mem::take(&mut self.callers).into_values() {
             caller.wait = None;
             let Some(granted) = caller.granted else {
-                let store_failure = StoreFailure {
-                    kind: StoreFailureKind::Unavailable,
-                    message: DETAIL.to_owned(),
-                    retry_after: None,
-                };
-                let result = AcquireResult::Failed(store_failure.kind);
+                let kind = StoreFailureKind::Unavailable;
+                let result = AcquireResult::Failed(kind);
                 let waited = now.saturating_since(caller.arrived);
-                caller
-                    .sink
-                    .event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
-                caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
+                caller.sink.end(Err(CallError::failed(kind, DETAIL)));
                 ended.push((caller, LockEventKind::NotGranted { result, waited, busy: None }));
                 continue;
             };
@@ -72,7 +64,7 @@ impl Task {
             if let Some(entry) = registry.hold(caller.lease_id) {
                 memory.believe(entry.valid_until);
             }
-            registry.end_hold(caller.lease_id, caller.id, Ended::Lost(reason));
+            registry.end_hold(caller.lease_id, caller.id, HoldEnd::Lost(reason));
             registry.changed(&self.path.permit(caller.permit));
             let lost = HoldEvent::Held(HeldEvent::Lost {
                 reason,

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::task::Task;
-use crate::coordinator::api::request::Grant;
+use crate::coordinator::Grant;
 use crate::hold::CallerId;
 
 /// The grants of one path's task that repeated calls are answered with.
 #[derive(Debug, Default)]
-pub(in crate::coordinator) struct GrantsByRequest(BTreeMap<CallerId, SharedGrant>);
+pub(crate) struct GrantsByRequest(BTreeMap<CallerId, SharedGrant>);
 
 #[derive(Debug)]
 struct SharedGrant {
@@ -21,7 +20,7 @@ struct SharedGrant {
 
 /// What the going away of a caller means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) enum Departure {
+pub(crate) enum Departure {
     /// It shared no grant.
     Alone,
     /// Another call has the grant, or may yet get it.
@@ -31,16 +30,12 @@ pub(in crate::coordinator) enum Departure {
 }
 
 impl GrantsByRequest {
-    pub(in crate::coordinator) fn insert(&mut self, holder: CallerId, grant: Box<Grant>) {
+    pub(crate) fn insert(&mut self, holder: CallerId, grant: Box<Grant>) {
         self.0.insert(holder, SharedGrant { grant, unconfirmed: vec![holder] });
     }
 
     /// The grant of `holder`, which `caller` is told too.
-    pub(in crate::coordinator) fn repeat(
-        &mut self,
-        holder: CallerId,
-        caller: CallerId,
-    ) -> Option<Box<Grant>> {
+    pub(crate) fn repeat(&mut self, holder: CallerId, caller: CallerId) -> Option<Box<Grant>> {
         let entry = self.0.get_mut(&holder)?;
         if !entry.unconfirmed.is_empty() {
             entry.unconfirmed.push(caller);
@@ -49,7 +44,7 @@ impl GrantsByRequest {
     }
 
     /// `caller` has its answer.
-    pub(in crate::coordinator) fn confirm(&mut self, caller: CallerId) {
+    pub(crate) fn confirm(&mut self, caller: CallerId) {
         for entry in self.0.values_mut() {
             if entry.unconfirmed.contains(&caller) {
                 entry.unconfirmed = Vec::new();
@@ -58,7 +53,7 @@ impl GrantsByRequest {
     }
 
     /// `caller` went away without its answer.
-    pub(in crate::coordinator) fn leave(&mut self, caller: CallerId) -> Departure {
+    pub(crate) fn leave(&mut self, caller: CallerId) -> Departure {
         for (holder, entry) in &mut self.0 {
             if let Some(index) = entry.unconfirmed.iter().position(|one| *one == caller) {
                 if entry.unconfirmed.len() == 1 {
@@ -72,16 +67,7 @@ impl GrantsByRequest {
     }
 
     /// The hold is over.
-    pub(in crate::coordinator) fn remove(&mut self, holder: CallerId) {
+    pub(crate) fn remove(&mut self, holder: CallerId) {
         self.0.remove(&holder);
-    }
-}
-
-impl Task {
-    /// The hold is over: repeated calls get nothing of it.
-    pub(in crate::coordinator) fn forget_grant(&mut self, holder: CallerId) {
-        if let Some(aside) = &mut self.aside {
-            aside.grants.remove(holder);
-        }
     }
 }

@@ -1,9 +1,10 @@
-//! The way to a lock's task. There is one for each lock, so it takes little while nothing is in it: channels
-//! keep a block of free places, or an entry that is none.
+//! The way to a lock's task. There is one for each lock, so it takes little while nothing is in it: a channel
+//! keeps a block of free places.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+
+use tokio::sync::Notify;
 
 use super::task::Command;
 use super::timers::Alarm;
@@ -11,50 +12,40 @@ use crate::time::Instant;
 
 /// Where commands for a lock's task are put. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
-pub(in crate::coordinator) struct Inbox(Arc<Mutex<Mail>>);
+pub(crate) struct Inbox(Arc<Mail>);
 
 /// Where the task takes them out, in the order in which they came; dropped, the inbox takes no more.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Commands(Inbox);
+pub(crate) struct Commands(Inbox);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Mail {
-    /// What is there to be taken out, if anything is.
-    waiting: Option<Box<PendingCommands>>,
-    /// The task, while it waits.
-    reader: Option<Waker>,
-    is_closed: bool,
+    /// None once the task has ended.
+    commands: Mutex<Option<VecDeque<Command>>>,
+    came: Notify,
 }
 
-#[derive(Debug, Default)]
-struct PendingCommands(VecDeque<Command>);
-
 impl Inbox {
-    pub(in crate::coordinator) fn new() -> (Self, Commands) {
-        let inbox = Self(Arc::default());
+    pub(crate) fn new() -> (Self, Commands) {
+        let commands = Mutex::new(Some(VecDeque::new()));
+        let inbox = Self(Arc::new(Mail { commands, came: Notify::new() }));
         (inbox.clone(), Commands(inbox))
     }
 
     /// A task that has ended ignores the command.
-    pub(in crate::coordinator) fn send(&self, command: Command) {
-        let mut mail = self.mail();
-        if mail.is_closed {
-            return;
-        }
-        mail.waiting.get_or_insert_default().0.push_back(command);
-        let reader = mail.reader.take();
-        drop(mail);
-        if let Some(reader) = reader {
-            reader.wake();
+    pub(crate) fn send(&self, command: Command) {
+        if let Some(commands) = &mut *self.commands() {
+            commands.push_back(command);
+            self.0.came.notify_one();
         }
     }
 
-    pub(in crate::coordinator) fn is_empty(&self) -> bool {
-        self.mail().waiting.is_none()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commands().as_ref().is_none_or(VecDeque::is_empty)
     }
 
-    fn mail(&self) -> MutexGuard<'_, Mail> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn commands(&self) -> MutexGuard<'_, Option<VecDeque<Command>>> {
+        self.0.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,41 +55,31 @@ impl Alarm for Inbox {
     }
 }
 
-impl Mail {
-    fn take(&mut self) -> Option<Command> {
-        let waiting = self.waiting.as_mut()?;
-        let command = waiting.0.pop_front();
-        if waiting.0.is_empty() {
-            self.waiting = None;
+impl Commands {
+    pub(crate) async fn next(&mut self) -> Command {
+        loop {
+            if let Some(command) = self.try_next() {
+                return command;
+            }
+            self.0.0.came.notified().await;
+        }
+    }
+
+    pub(crate) fn try_next(&mut self) -> Option<Command> {
+        let mut commands = self.0.commands();
+        let commands = commands.as_mut()?;
+        let command = commands.pop_front();
+        if commands.is_empty() {
+            // A lock that is held for hours keeps no memory for them.
+            *commands = VecDeque::new();
         }
         command
     }
 }
 
-impl Commands {
-    /// The next one, which is waited for.
-    pub(in crate::coordinator) fn poll_next(&mut self, context: &Context<'_>) -> Poll<Command> {
-        let mut mail = self.0.mail();
-        if let Some(command) = mail.take() {
-            return Poll::Ready(command);
-        }
-        mail.reader = Some(context.waker().clone());
-        Poll::Pending
-    }
-
-    /// The next one, if it is there.
-    pub(in crate::coordinator) fn try_next(&mut self) -> Option<Command> {
-        self.0.mail().take()
-    }
-}
-
 impl Drop for Commands {
     fn drop(&mut self) {
-        let mut mail = self.0.mail();
-        mail.is_closed = true;
-        mail.reader = None;
-        let left = mail.waiting.take();
-        drop(mail);
+        let left = self.0.commands().take();
         // Whoever waits for an answer to one of them is told that none comes, which may ask for the inbox.
         drop(left);
     }
@@ -125,8 +106,7 @@ mod tests {
         let reader = tokio::spawn(async move {
             let mut numbers = Vec::new();
             while numbers.len() < 100 {
-                let next = std::future::poll_fn(|context| commands.poll_next(context));
-                numbers.push(number(&next.await));
+                numbers.push(number(&commands.next().await));
             }
             numbers
         });

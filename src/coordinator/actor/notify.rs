@@ -4,34 +4,23 @@
 use std::time::Duration;
 
 use super::caller::Caller;
-use super::registry::{Ended, HoldEntry};
+use super::registry::HoldEntry;
 use super::task::Task;
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::hold_event::{HeldEvent, HoldEvent};
-use crate::coordinator::api::occurrences::settled_event;
-use crate::coordinator::api::request::{
-    BusyAnswer, Extended, Grant, LockRecord, LockState, Outcome, Released,
-};
-use crate::coordinator::api::resume_token;
-use crate::coordinator::observe::{
-    AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind,
-    RenewalFailure,
+use crate::coordinator::{
+    AcquireResult, BusyAnswer, CallError, EndFacts, Grant, GrantFacts, GrantedBy, HeldEvent,
+    HoldEnd, HoldEvent, LockEvent, LockEventKind, LockRecord, LockState, Outcome, Released,
+    RenewalFailure, Validity,
 };
 use crate::hold::{
-    Busy, CallerId, Failure, Granted, Known, LossReason, NotConfirmed, Notice, Remark, StoreFailure,
+    Busy, CallerId, Granted, Known, LossReason, NotConfirmed, Notice, Remark, StoreFailure,
 };
-use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
+use crate::lock::{FencingToken, LeaseId, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
 impl Task {
     /// Tells a caller, and whoever watches its lock or its trace.
-    pub(in crate::coordinator) fn tell(
-        &mut self,
-        permit: Permit,
-        caller: CallerId,
-        notice: Notice,
-    ) {
+    pub(crate) fn tell(&mut self, permit: Permit, caller: CallerId, notice: Notice) {
         match notice {
             Notice::Waiting { place } => self.tell_waiting(caller, place),
             Notice::Granted(grant) => self.tell_granted(permit, caller, &grant),
@@ -40,27 +29,30 @@ impl Task {
             Notice::Failed(store_failure) => self.tell_failed(caller, store_failure),
             Notice::Settled { written } => self.tell_settled(caller, written),
             Notice::Superseded { by } => self.tell_superseded(caller, by),
-            Notice::Moved => self.tell_moved(caller),
-            Notice::Interrupted => self.tell_interrupted(caller),
+            // S16: it goes on at another sidecar. Calls about it are answered as those about a hold that was
+            // never here.
+            Notice::Moved => {
+                self.tell_gone(caller, HoldEnd::ResumedElsewhere, CallError::Superseded);
+            }
+            // S15, S16: the sidecar ends, and the hold does not: it goes on at the replacement, or its lease
+            // runs out.
+            Notice::Interrupted => {
+                self.tell_gone(caller, HoldEnd::HandedOver, CallError::handed_over());
+            }
             Notice::Extended { valid_until, max_hold_ends } => {
                 self.tell_extended(caller, valid_until, max_hold_ends);
             }
             Notice::Renewed { valid_until } => {
-                self.tell_validity(caller, valid_until, HeldEvent::Renewed);
+                self.tell_validity(caller, valid_until, None, HeldEvent::Renewed);
             }
             Notice::AtRisk { valid_until, kind, detail } => {
                 self.observe(caller, LockEventKind::AtRisk { cause: kind, detail: &detail });
-                self.tell_validity(caller, valid_until, |validity| HeldEvent::AtRisk {
-                    validity,
-                    kind,
-                    detail,
-                });
-                self.mark_at_risk(caller, valid_until, true);
+                let event = |validity| HeldEvent::AtRisk { validity, kind, detail };
+                self.tell_validity(caller, valid_until, Some(true), event);
             }
             Notice::Recovered { valid_until } => {
                 self.observe(caller, LockEventKind::Recovered);
-                self.tell_validity(caller, valid_until, HeldEvent::Recovered);
-                self.mark_at_risk(caller, valid_until, false);
+                self.tell_validity(caller, valid_until, Some(false), HeldEvent::Recovered);
             }
             Notice::Revoked { valid_until } => self.tell_revoked(caller, valid_until),
             Notice::Draining { ends } => {
@@ -78,14 +70,18 @@ impl Task {
     }
 
     /// Tells the operator.
-    pub(in crate::coordinator) fn report(&self, permit: Permit, remark: &Remark) {
+    pub(crate) fn report(&self, permit: Permit, remark: &Remark) {
         let path = self.path_of(permit);
         let (kind, token) = match remark {
             Remark::Collision { stored, ours } => {
-                return self.report_collision(&path, stored, ours);
+                let is_new = self.shared.registry().collided.insert(&path);
+                (LockEventKind::Collision { stored, ours, is_new }, None)
             }
             Remark::Renewal { latency, lateness, failure } => {
-                return self.report_renewal(&path, *latency, *lateness, failure.as_ref());
+                let (latency, lateness) = (*latency, *lateness);
+                let failure = failure.as_ref().map(RenewalFailure::from);
+                self.weigh_suspicion(failure, latency);
+                (LockEventKind::Renewal { failure, latency, lateness }, None)
             }
             Remark::TokenNotGrowing { seen, next } => {
                 (LockEventKind::TokenNotGrowing { next: *next }, Some(*seen))
@@ -140,17 +136,10 @@ impl Task {
         caller.token = Some(granted.token);
         let Some(caller) = self.callers.get(&id) else { return };
         let (shared, path) = (&self.shared, &self.path.permit(permit));
-        let wall = shared.clock.wall();
         let named = self.named(id);
-        let resume_token = resume_token::make(
-            &shared.settings.host.namespace,
-            caller,
-            named,
-            shared.clock.as_ref(),
-        );
         let grant = Box::new(Grant {
             lease_id: caller.lease_id,
-            resume_token,
+            resume_token: self.resume_token(caller),
             path: path.clone(),
             permit,
             host_id: caller.host_id.clone(),
@@ -159,7 +148,7 @@ impl Task {
             validity: shared.validity(granted.valid_until),
             checkpoint: granted.checkpoint.clone(),
             acquired_at: granted.acquired_at,
-            expires_at: wall + granted.valid_until.saturating_since(now),
+            expires_at: shared.clock.wall() + granted.valid_until.saturating_since(now),
             max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
             attempt: named.map_or(0, |named| named.attempt(granted.token)),
             revision: shared.settings.revision,
@@ -172,9 +161,6 @@ impl Task {
             is_run: caller.is_run,
         };
         shared.observe_caller(path, caller, LockEventKind::Granted(facts));
-        let Some(caller) = self.callers.get_mut(&id) else { return };
-        let mut registry = self.shared.registry();
-        caller.wait = None;
         let entry = HoldEntry {
             path: self.path.clone(),
             permit,
@@ -182,18 +168,18 @@ impl Task {
             generation: granted.generation,
             valid_until: granted.valid_until,
             at_risk: false,
+            occurrence: named.map(|named| named.occurrence),
         };
+        let Some(caller) = self.callers.get_mut(&id) else { return };
+        let mut registry = self.shared.registry();
+        caller.wait = None;
         registry.begin_hold(lease_id, entry);
         registry.changed(path);
         drop(registry);
-        if caller.sink.is_stream() {
-            self.send_event(id, HoldEvent::Granted(grant));
-        } else {
-            if !caller.terms.request_id.is_empty() {
-                self.aside.get_or_insert_default().grants.insert(id, grant.clone());
-            }
-            caller.sink.answer(Ok(Outcome::Granted(grant)));
+        if !caller.terms.request_id.is_empty() {
+            self.aside.get_or_insert_default().grants.insert(id, grant.clone());
         }
+        caller.sink.end(Ok(Outcome::Granted(grant)));
     }
 
     /// A repeated call gets what the first one got, with the validity and the checkpoint of now.
@@ -212,7 +198,7 @@ impl Task {
         let Some(mut caller) = self.take_caller(id) else { return };
         let answer = grant.map(Outcome::Granted).ok_or(CallError::Superseded);
         self.end_wait(&mut caller, AcquireResult::Granted, None);
-        caller.sink.answer(answer);
+        caller.sink.end(answer);
     }
 
     fn tell_busy(&mut self, permit: Permit, id: CallerId, busy: Busy) {
@@ -224,16 +210,13 @@ impl Task {
         self.end_wait(&mut caller, AcquireResult::Busy, Some(&record));
         let Busy { retry_after, held_permits, priority, .. } = busy;
         let answer = Box::new(BusyAnswer { record, retry_after, held_permits, priority });
-        caller.sink.event(HoldEvent::Busy(answer.clone()));
-        caller.sink.answer(Ok(Outcome::Busy(answer)));
+        caller.sink.end(Ok(Outcome::Busy(answer)));
     }
 
     fn tell_failed(&mut self, id: CallerId, store_failure: StoreFailure) {
         let Some(mut caller) = self.take_caller(id) else { return };
-        self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::Failed(store_failure.kind), None);
-        caller.sink.event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
-        caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
+        caller.sink.end(Err(CallError::StoreFailure(store_failure)));
     }
 
     fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {
@@ -241,14 +224,8 @@ impl Task {
         caller.max_hold_ends = Some(max_hold_ends);
         self.observe(id, LockEventKind::Extended);
         let Some(caller) = self.callers.get(&id) else { return };
-        let lease_id = caller.lease_id;
-        let clock = self.shared.clock.as_ref();
-        let namespace = &self.shared.settings.host.namespace;
-        let resume_token = resume_token::make(namespace, caller, self.named(id), clock);
-        self.note_validity(lease_id, valid_until, None);
-        let validity = self.shared.validity(valid_until);
-        let max_hold_ends = Some(self.shared.deadline(max_hold_ends));
-        let extended = Extended { validity, resume_token, max_hold_ends };
+        self.note_validity(caller.lease_id, valid_until, None);
+        let extended = self.extended(caller, self.shared.validity(valid_until));
         self.send_event(id, HoldEvent::Held(HeldEvent::Extended(extended)));
     }
 
@@ -256,33 +233,26 @@ impl Task {
         &mut self,
         id: CallerId,
         valid_until: Instant,
-        event: impl FnOnce(crate::coordinator::api::request::Validity) -> HeldEvent,
+        at_risk: Option<bool>,
+        event: impl FnOnce(Validity) -> HeldEvent,
     ) {
         if let Some(caller) = self.callers.get(&id) {
-            self.note_validity(caller.lease_id, valid_until, None);
+            self.note_validity(caller.lease_id, valid_until, at_risk);
             let event = event(self.shared.validity(valid_until));
             self.send_event(id, HoldEvent::Held(event));
         }
     }
 
-    fn mark_at_risk(&self, id: CallerId, valid_until: Instant, at_risk: bool) {
-        if let Some(caller) = self.callers.get(&id) {
-            self.note_validity(caller.lease_id, valid_until, Some(at_risk));
-        }
-    }
-
     fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
-        self.forget_grant(id);
         let Some(mut caller) = self.take_caller(id) else { return };
         let break_note = self.break_note_of(&caller, reason);
         let detail = match &break_note {
             Some(note) => format!("{detail}: {}", note.text()),
             None => detail,
         };
-        self.end_hold(&mut caller, Ended::Lost(reason), &detail);
+        self.end_hold(&mut caller, HoldEnd::Lost(reason), &detail);
         caller.sink.event(HoldEvent::Held(HeldEvent::Lost { reason, detail, break_note }));
-        let resumed = Err(CallError::HoldLost { reason });
-        caller.sink.answer(resumed);
+        caller.sink.answer(Err(CallError::HoldLost { reason }));
         self.answer_releases(id, &Released::AlreadyLost { reason });
     }
 
@@ -293,7 +263,6 @@ impl Task {
         let unsaid = self.shared.refused_resumes.line(self.shared.clock.now());
         let kind = LockEventKind::ResumeRefused { reason, detail: &detail, unsaid };
         self.shared.observe_caller(&self.path_of(caller.permit), &caller, kind);
-        self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::ResumeRefused, None);
         caller.sink.event(HoldEvent::Held(HeldEvent::Lost { reason, detail, break_note: None }));
         caller.sink.answer(Err(CallError::HoldLost { reason }));
@@ -313,13 +282,12 @@ impl Task {
     }
 
     fn tell_released(&mut self, id: CallerId, resting_until: Option<Instant>) {
-        self.forget_grant(id);
         let released = resting_until.map_or(Released::Released, |until| {
             let left = until.saturating_since(self.shared.clock.now());
             Released::Resting { until: self.shared.clock.wall() + left }
         });
         if let Some(mut caller) = self.take_caller(id) {
-            self.end_hold(&mut caller, Ended::Released, "");
+            self.end_hold(&mut caller, HoldEnd::Released, "");
             caller.sink.event(HoldEvent::Released(released.clone()));
         }
         self.answer_releases(id, &released);
@@ -327,11 +295,9 @@ impl Task {
 
     /// The store has not confirmed a release (S13).
     fn tell_not_confirmed(&mut self, id: CallerId, why: NotConfirmed, detail: &str) {
-        self.forget_grant(id);
         if let Some(mut caller) = self.take_caller(id) {
-            let was_here = self.holder(caller.lease_id) == Some(id);
-            if was_here {
-                self.end_hold(&mut caller, Ended::NotConfirmed(why), detail);
+            if self.holder(caller.lease_id) == Some(id) {
+                self.end_hold(&mut caller, HoldEnd::NotConfirmed(why), detail);
             } else {
                 // A resume that its client gave up: what it would have resumed was not here.
                 self.end_wait(&mut caller, AcquireResult::Left, None);
@@ -341,25 +307,24 @@ impl Task {
         self.answer_releases(id, &Released::NotConfirmed);
     }
 
-    /// A caller went away: it waited, or it held.
-    pub(in crate::coordinator) fn note_left(&mut self, mut caller: Caller) {
-        self.forget_grant(caller.id);
-        if caller.granted.is_some() {
-            self.end_hold(&mut caller, Ended::Released, "");
-        } else {
-            self.shared.registry().forget_hold(caller.lease_id, caller.id);
+    /// A caller went away. The outcome for a holder is told when it is known (S13).
+    pub(crate) fn note_left(&mut self, id: CallerId) {
+        if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
+            && let Some(mut caller) = self.take_caller(id)
+        {
             self.end_wait(&mut caller, AcquireResult::Left, None);
         }
     }
 
-    pub(in crate::coordinator) fn end_wait(
+    pub(crate) fn end_wait(
         &self,
         caller: &mut Caller,
         result: AcquireResult,
         busy: Option<&LockRecord>,
     ) {
-        let waited = self.shared.clock.now().saturating_since(caller.arrived);
+        self.shared.registry().forget_hold(caller.lease_id, caller.id);
         if caller.granted.is_none() {
+            let waited = self.shared.clock.now().saturating_since(caller.arrived);
             let kind = LockEventKind::NotGranted { result, waited, busy };
             let path = busy.map_or_else(|| self.path_of(caller.permit), |busy| busy.path.clone());
             self.shared.observe_caller(&path, caller, kind);
@@ -367,24 +332,8 @@ impl Task {
         caller.wait = None;
     }
 
-    fn end_hold(&self, caller: &mut Caller, ended: Ended, detail: &str) {
-        let end = match ended {
-            Ended::Released => HoldEnd::Released,
-            Ended::NotConfirmed(why) => HoldEnd::NotConfirmed(why),
-            Ended::Lost(reason) => HoldEnd::Lost(reason),
-        };
+    fn end_hold(&self, caller: &mut Caller, end: HoldEnd, detail: &str) {
         let path = self.path_of(caller.permit);
-        self.observe_end(&path, caller, end, detail);
-        let mut registry = self.shared.registry();
-        caller.wait = None;
-        registry.end_hold(caller.lease_id, caller.id, ended);
-        match ended {
-            Ended::Released | Ended::NotConfirmed(_) => registry.released(&path),
-            Ended::Lost(_) => registry.changed(&path),
-        }
-    }
-
-    fn observe_end(&self, path: &LockPath, caller: &Caller, end: HoldEnd, detail: &str) {
         let now = self.shared.clock.now();
         let facts = EndFacts {
             end,
@@ -393,21 +342,26 @@ impl Task {
             detail,
             is_run: caller.is_run,
         };
-        self.shared.observe_caller(path, caller, LockEventKind::Ended(facts));
+        self.shared.observe_caller(&path, caller, LockEventKind::Ended(facts));
+        let mut registry = self.shared.registry();
+        caller.wait = None;
+        registry.end_hold(caller.lease_id, caller.id, end);
+        match end {
+            HoldEnd::Released | HoldEnd::NotConfirmed(_) => registry.released(&path),
+            HoldEnd::Lost(_) | HoldEnd::HandedOver | HoldEnd::ResumedElsewhere => {
+                registry.changed(&path);
+            }
+        }
     }
 
     fn answer_releases(&mut self, id: CallerId, released: &Released) {
         let Some(aside) = &mut self.aside else { return };
-        let releases = std::mem::take(&mut aside.releases).into_iter();
-        let (answered, waiting) = releases.partition(|(caller, _)| *caller == id);
-        aside.releases = waiting;
-        let answered: Vec<(CallerId, _)> = answered;
-        for (_, reply) in answered {
+        for (_, reply) in aside.releases.extract_if(.., |(caller, _)| *caller == id) {
             let _ = reply.send(released.clone());
         }
     }
 
-    pub(in crate::coordinator) fn send_event(&self, id: CallerId, event: HoldEvent) {
+    pub(crate) fn send_event(&self, id: CallerId, event: HoldEvent) {
         if let Some(caller) = self.callers.get(&id) {
             caller.sink.event(event);
         }
@@ -419,102 +373,43 @@ impl Task {
         self.shared.registry().supersede(caller.lease_id, id, by);
         self.trace_resumed(&caller, by);
         self.end_wait(&mut caller, AcquireResult::Left, None);
-        caller.sink.event(HoldEvent::Failed(CallError::Superseded));
-        caller.sink.answer(Err(CallError::Superseded));
+        caller.sink.end(Err(CallError::Superseded));
     }
 
     /// As was decided for a caller, it is granted nothing (T6).
     fn tell_settled(&mut self, id: CallerId, written: bool) {
-        let path = self.path_at(id);
         let answer = self.settled_answer(id, written);
         let Some(mut caller) = self.take_caller(id) else { return };
+        let path = self.path_of(caller.permit);
         self.shared.observe_caller(&path, &caller, LockEventKind::Settled { written });
-        self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::Settled, None);
-        caller.sink.event(settled_event(answer.clone()));
-        caller.sink.answer(answer);
+        caller.sink.end(answer);
         self.shared.registry().changed(&path);
     }
 
-    /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was
-    /// never here.
-    fn tell_moved(&mut self, id: CallerId) {
-        self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
-    }
-
-    /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15,
-    /// S16).
-    fn tell_interrupted(&mut self, id: CallerId) {
-        self.tell_gone(id, HoldEnd::HandedOver, &CallError::handed_over());
-    }
-
     /// Nothing of a hold is left here, though it may not be over.
-    fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: &CallError) {
-        self.forget_grant(id);
+    fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: CallError) {
         if let Some(aside) = &mut self.aside {
             aside.releases.retain(|(caller, _)| *caller != id);
         }
         let Some(mut caller) = self.take_caller(id) else { return };
-        let path = self.path_of(caller.permit);
-        self.observe_end(&path, &caller, end, "");
-        {
-            let mut registry = self.shared.registry();
-            registry.forget_hold(caller.lease_id, id);
-            caller.wait = None;
-            registry.changed(&path);
-        }
-        caller.sink.event(HoldEvent::Failed(why.clone()));
-        caller.sink.answer(Err(why.clone()));
-    }
-}
-
-/// What the machine reports to the operator.
-impl Task {
-    fn report_collision(&self, path: &LockPath, stored: &str, ours: &str) {
-        let is_new = self.shared.registry().is_new_collision(path);
-        let kind = LockEventKind::Collision { stored, ours, is_new };
-        self.shared.observe(&LockEvent::of(path, kind));
-    }
-
-    fn report_renewal(
-        &self,
-        path: &LockPath,
-        latency: Option<Duration>,
-        lateness: Duration,
-        failure: Option<&Failure>,
-    ) {
-        let failure = failure.map(RenewalFailure::from);
-        self.weigh_suspicion(failure, latency);
-        let kind = LockEventKind::Renewal { failure, latency, lateness };
-        self.shared.observe(&LockEvent::of(path, kind));
+        self.end_hold(&mut caller, end, "");
+        caller.sink.end(Err(why));
     }
 
     /// What a renewal says of a pause that is suspected (S3).
     fn weigh_suspicion(&self, failure: Option<RenewalFailure>, latency: Option<Duration>) {
         let clock = &self.shared.clock;
         let now = clock.now();
-        match (failure, latency) {
-            (None, Some(latency)) => {
-                let sent = now.saturating_sub(latency);
-                let source = clock.suspicions().refute(sent, now);
-                if let Some(source) = source {
-                    let kind = LockEventKind::ClockNotHeard { source };
-                    self.shared.observe(&LockEvent::of_sidecar(kind));
-                }
-            }
-            (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {
-                clock.suspicions().confirm(now);
-            }
-            (
-                Some(
-                    RenewalFailure::Broken
-                    | RenewalFailure::Contended
-                    | RenewalFailure::Changed
-                    | RenewalFailure::Failed(_),
-                )
-                | None,
-                _,
-            ) => {}
+        let is_gone = matches!(failure, Some(RenewalFailure::Taken | RenewalFailure::Deleted));
+        if is_gone {
+            clock.suspicions().confirm(now);
+        } else if failure.is_none()
+            && let Some(latency) = latency
+            && let Some(source) = clock.suspicions().refute(now.saturating_sub(latency), now)
+        {
+            let kind = LockEventKind::ClockNotHeard { source };
+            self.shared.observe(&LockEvent::of_sidecar(kind));
         }
     }
 }

@@ -2,74 +2,59 @@
 //! own (S28).
 
 use super::task::Task;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
-use crate::coordinator::{CallError, Shared};
-use crate::hold::{CallerId, Holding, Known};
+use crate::coordinator::{LockEvent, LockEventKind, Shared};
+use crate::hold::{Holding, Known};
 use crate::lock::{FencingToken, LockPath, Permit, Permits};
 
 impl Shared {
-    /// S28: in the layout `webjobs` a lock has one permit.
-    pub(in crate::coordinator) fn check_permits(
-        &self,
-        field: &'static str,
-    ) -> Result<(), CallError> {
-        let layout = self.settings.host.namespace.layout;
-        if layout.has_permits() { Ok(()) } else { Err(CallError::NoPermits { field }) }
-    }
-
     /// The lock of which `path` is a permit, and which (S28).
-    pub(in crate::coordinator) fn permit_of(&self, path: &LockPath) -> (LockPath, Permit) {
+    pub(crate) fn permit_of(&self, path: &LockPath) -> (LockPath, Permit) {
         self.settings.host.namespace.permit_of(path)
     }
 }
 
 impl Task {
     /// Brings back what is remembered of permits that are new here.
-    pub(in crate::coordinator) fn recall(&mut self, permits: impl Iterator<Item = Permit>) {
+    pub(crate) fn recall(&mut self, permits: impl Iterator<Item = Permit>) {
         for permit in permits.filter(|permit| self.pool.is_new(*permit)).collect::<Vec<_>>() {
-            let memory = self.shared.registry().recall(&self.path_of(permit));
+            let memory = self.shared.registry().lock_cache.take(&self.path_of(permit));
             self.pool.remember(permit, memory);
         }
     }
 
     /// The path of one of the lock's permits.
-    pub(in crate::coordinator) fn path_of(&self, permit: Permit) -> LockPath {
+    pub(crate) fn path_of(&self, permit: Permit) -> LockPath {
         self.path.permit(permit)
     }
 
     /// Who has this permit here.
-    pub(in crate::coordinator) fn holding(&self, permit: Permit) -> Option<Holding> {
+    pub(crate) fn holding(&self, permit: Permit) -> Option<Holding> {
         self.pool.machine(permit)?.holding()
     }
 
     /// S29: callers name different numbers, as in a rolling upgrade.
-    pub(in crate::coordinator) fn report_permits(&self, others: Permits, ours: Permits) {
-        let is_new = self.shared.registry().is_new_difference(&self.path);
+    pub(crate) fn report_permits(&self, others: Permits, ours: Permits) {
+        let is_new = self.shared.registry().differing.insert(&self.path);
         let kind = LockEventKind::PermitsDiffer { others, ours, is_new };
         self.shared.observe(&LockEvent::of(&self.path, kind));
     }
 
     /// What is known of the record of a permit.
-    pub(in crate::coordinator) fn known(&self, permit: Permit) -> Option<&Known> {
+    pub(crate) fn known(&self, permit: Permit) -> Option<&Known> {
         self.pool.machine(permit)?.known()
     }
 
     /// The greatest token of a permit that was seen or granted here.
-    pub(in crate::coordinator) fn highest(&self, permit: Permit) -> Option<FencingToken> {
+    pub(crate) fn highest(&self, permit: Permit) -> Option<FencingToken> {
         let mut highest = self.pool.highest().filter(|(of, _)| *of == permit);
         highest.next().map(|(_, token)| token)
     }
 
     /// A permit that is known to be somebody's, for who waits for any of them: the lock's own if there is
     /// none.
-    pub(in crate::coordinator) fn shown(&self) -> Permit {
+    pub(crate) fn shown(&self) -> Permit {
         let known =
             |permit: &Permit| self.holding(*permit).is_some() || self.known(*permit).is_some();
         Permits::MAX.each().find(known).unwrap_or_default()
-    }
-
-    /// The path of what a caller has, or of the lock that it waits for.
-    pub(in crate::coordinator) fn path_at(&self, id: CallerId) -> LockPath {
-        self.path_of(self.callers.get(&id).map(|caller| caller.permit).unwrap_or_default())
     }
 }

@@ -12,60 +12,54 @@ use tokio::sync::watch;
 use super::approximate_set::ApproximateSet;
 use super::inbox::Inbox;
 use super::lock_cache::LockCache;
-use super::task::Command;
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::request::Gauges;
-use crate::coordinator::budget::Budget;
+use super::task::{Command, HoldCall};
 use crate::coordinator::inspect::watched_prefix::WatchedPrefix;
-use crate::coordinator::waiting::{AllWaiting, Wait, WaitKind};
-use crate::hold::{CallerId, Handed, LossReason, Memory, NotConfirmed};
-use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
+use crate::coordinator::waiting::AllWaiting;
+use crate::coordinator::{Budget, CallError, Gauges, HoldEnd, Wait, WaitKind};
+use crate::hold::{CallerId, Memory};
+use crate::lock::{LeaseId, LockPath, Permit};
+use crate::schedule::Occurrence;
 use crate::time::Instant;
 
 /// Ended holds whose end is remembered, so that a late release is told the outcome of its hold (S13).
 const MAX_ENDED: usize = 10_000;
 
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) enum Ended {
-    Released,
-    NotConfirmed(NotConfirmed),
-    Lost(LossReason),
-}
-
 /// A hold that ended.
 #[derive(Debug)]
 struct EndedHold {
-    ended: Ended,
+    end: HoldEnd,
     generation: u64,
     /// Whose it was and of which lock, if it was lost: its holder may say that it knows (S13).
     lost: Option<Box<(LockPath, CallerId)>>,
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::coordinator) struct HoldEntry {
+pub(crate) struct HoldEntry {
     /// The lock's own path, whichever permit is held.
-    pub(in crate::coordinator) path: LockPath,
-    pub(in crate::coordinator) permit: Permit,
-    pub(in crate::coordinator) caller: CallerId,
-    pub(in crate::coordinator) generation: u64,
-    pub(in crate::coordinator) valid_until: Instant,
-    pub(in crate::coordinator) at_risk: bool,
+    pub(crate) path: LockPath,
+    pub(crate) permit: Permit,
+    pub(crate) caller: CallerId,
+    pub(crate) generation: u64,
+    pub(crate) valid_until: Instant,
+    pub(crate) at_risk: bool,
+    /// The occurrence that its holder has named, if it has.
+    pub(crate) occurrence: Option<Occurrence>,
 }
 
-#[derive(Debug)]
-pub(in crate::coordinator) struct Registry {
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
     tasks: HashMap<LockPath, Inbox>,
-    holds: HashMap<LeaseId, HoldEntry>,
+    pub(crate) holds: HashMap<LeaseId, HoldEntry>,
     /// The one that ended first is the first.
     ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
-    lock_cache: LockCache,
+    pub(crate) lock_cache: LockCache,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
     /// By what the names in the container begin with.
     followed: HashMap<String, Arc<WatchedPrefix>>,
-    collided: ApproximateSet,
+    /// Locks that were found under another host type.
+    pub(crate) collided: ApproximateSet,
     /// Locks whose callers name different numbers of permits (S29).
-    differing: ApproximateSet,
+    pub(crate) differing: ApproximateSet,
     draining: bool,
     /// The holds go on at a replacement (S15).
     hands_over: bool,
@@ -73,27 +67,12 @@ pub(in crate::coordinator) struct Registry {
 
 impl Registry {
     /// A registry that remembers this many locks that nobody uses.
-    pub(in crate::coordinator) fn new(remembered: usize, poll_cap: Duration) -> Self {
-        Self {
-            tasks: HashMap::new(),
-            holds: HashMap::new(),
-            ended: LinkedHashMap::default(),
-            lock_cache: LockCache::new(remembered, poll_cap),
-            watchers: HashMap::new(),
-            followed: HashMap::new(),
-            collided: ApproximateSet::default(),
-            differing: ApproximateSet::default(),
-            draining: false,
-            hands_over: false,
-        }
+    pub(crate) fn new(remembered: usize, poll_cap: Duration) -> Self {
+        Self { lock_cache: LockCache::new(remembered, poll_cap), ..Self::default() }
     }
 
     /// Sends `command` to the path's task; gives it back if there is none.
-    pub(in crate::coordinator) fn send(
-        &self,
-        path: &LockPath,
-        command: Command,
-    ) -> Result<(), Command> {
+    pub(crate) fn send(&self, path: &LockPath, command: Command) -> Result<(), Command> {
         match self.tasks.get(path) {
             Some(inbox) => {
                 inbox.send(command);
@@ -103,7 +82,7 @@ impl Registry {
         }
     }
 
-    pub(in crate::coordinator) fn send_to_all(&self, command: impl Fn() -> Command) {
+    pub(crate) fn send_to_all(&self, command: impl Fn() -> Command) {
         // In the order of their paths, so that a simulated world replays.
         let mut tasks: Vec<_> = self.tasks.iter().collect();
         tasks.sort_by_key(|(path, _)| *path);
@@ -112,21 +91,16 @@ impl Registry {
         }
     }
 
-    pub(in crate::coordinator) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
-        let memory = self.recall(&path);
+    pub(crate) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
+        let memory = self.lock_cache.take(&path);
         self.tasks.insert(path, inbox);
         memory
-    }
-
-    /// What is remembered of the lock or permit of this path, which its task knows from now on.
-    pub(in crate::coordinator) fn recall(&mut self, path: &LockPath) -> Memory {
-        self.lock_cache.take(path)
     }
 
     /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under
     /// the registry's lock, so none can come in after this. Answers how many other locks were forgotten for
     /// it.
-    pub(in crate::coordinator) fn retire(
+    pub(crate) fn retire(
         &mut self,
         path: &LockPath,
         memories: impl Iterator<Item = (LockPath, Memory)>,
@@ -136,95 +110,65 @@ impl Registry {
         memories.map(|(path, memory)| self.lock_cache.put(path, memory, now)).sum()
     }
 
-    /// The greatest token known of a lock that has no task (S5).
-    pub(in crate::coordinator) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
-        self.lock_cache.highest(path)
-    }
-
-    /// The newest grant by a hand-off of a lock that has no task (S10).
-    pub(in crate::coordinator) fn handed(&self, path: &LockPath) -> Option<Handed> {
-        self.lock_cache.handed(path)
-    }
-
-    pub(in crate::coordinator) fn has_tasks(&self) -> bool {
+    pub(crate) fn has_tasks(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    pub(in crate::coordinator) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {
+    pub(crate) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {
         self.holds.get(&lease_id)
     }
 
-    pub(in crate::coordinator) fn holds(&self) -> impl Iterator<Item = &HoldEntry> {
-        self.holds.values()
-    }
-
-    pub(in crate::coordinator) fn hold_mut(&mut self, lease_id: LeaseId) -> Option<&mut HoldEntry> {
-        self.holds.get_mut(&lease_id)
-    }
-
     /// How a hold ended here; none for a call with a generation that it has got elsewhere since (S16).
-    pub(in crate::coordinator) fn ended(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-    ) -> Option<Ended> {
-        let hold = self.ended.get(&lease_id)?;
-        generation.is_none_or(|generation| generation <= hold.generation).then_some(hold.ended)
+    pub(crate) fn ended(&self, call: HoldCall) -> Option<HoldEnd> {
+        let hold = self.ended.get(&call.lease_id)?;
+        call.generation.is_none_or(|generation| generation <= hold.generation).then_some(hold.end)
     }
 
     /// The holder of a hold that was lost here says by its generation that it knows (S13): its lock need not
     /// be kept for it.
-    pub(in crate::coordinator) fn loss_is_known(&self, lease_id: LeaseId, generation: Option<u64>) {
-        if let Some(hold) = self.ended.get(&lease_id)
+    pub(crate) fn loss_is_known(&self, call: HoldCall) {
+        if let Some(hold) = self.ended.get(&call.lease_id)
             && let Some((path, caller)) = hold.lost.as_deref()
-            && generation == Some(hold.generation)
+            && call.generation == Some(hold.generation)
         {
             // No task: the lock is not kept any more.
             let _ = self.send(path, Command::LossKnown(*caller, hold.generation));
         }
     }
 
-    pub(in crate::coordinator) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
+    pub(crate) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
         self.ended.remove(&lease_id);
         self.holds.insert(lease_id, entry);
     }
 
     /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a
     /// resume that is refused says nothing of a hold that went on elsewhere or ended before (S16).
-    pub(in crate::coordinator) fn end_hold(
-        &mut self,
-        lease_id: LeaseId,
-        caller: CallerId,
-        ended: Ended,
-    ) {
+    pub(crate) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, end: HoldEnd) {
         if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
             let generation = entry.generation;
-            let lost = match ended {
-                Ended::Released | Ended::NotConfirmed(_) => None,
-                Ended::Lost(_) => Some(Box::new((entry.path.clone(), caller))),
-            };
+            let lost =
+                matches!(end, HoldEnd::Lost(_)).then(|| Box::new((entry.path.clone(), caller)));
             self.holds.remove(&lease_id);
-            self.ended.insert(lease_id, EndedHold { ended, generation, lost });
+            if matches!(end, HoldEnd::HandedOver | HoldEnd::ResumedElsewhere) {
+                // S16: nothing is known of it here any more.
+                return;
+            }
+            self.ended.insert(lease_id, EndedHold { end, generation, lost });
             if self.ended.len() > MAX_ENDED {
                 self.ended.pop_front();
             }
         }
     }
 
-    /// `caller`'s hold goes on at another sidecar: nothing is known of it here any more (S16).
-    pub(in crate::coordinator) fn forget_hold(&mut self, lease_id: LeaseId, caller: CallerId) {
+    /// `caller` has no hold here, nor will it have one.
+    pub(crate) fn forget_hold(&mut self, lease_id: LeaseId, caller: CallerId) {
         if self.holds.get(&lease_id).is_some_and(|entry| entry.caller == caller) {
             self.holds.remove(&lease_id);
         }
     }
 
     /// A resume has taken the place of `caller` (S16).
-    pub(in crate::coordinator) fn supersede(
-        &mut self,
-        lease_id: LeaseId,
-        caller: CallerId,
-        to: CallerId,
-    ) {
+    pub(crate) fn supersede(&mut self, lease_id: LeaseId, caller: CallerId, to: CallerId) {
         if let Some(entry) = self.holds.get_mut(&lease_id).filter(|entry| entry.caller == caller) {
             entry.caller = to;
         }
@@ -234,7 +178,7 @@ impl Registry {
     /// in once, so no limit of holds or waiters refuses it (S16). Its own does: tokens can be forged, and a
     /// fleet of holds can come at once (S38). A lock that rests has no hold, and its lease is renewed all the
     /// same: there are as many as could be held and waited for.
-    pub(in crate::coordinator) fn admit(
+    pub(crate) fn admit(
         &self,
         path: &LockPath,
         limit: usize,
@@ -256,60 +200,45 @@ impl Registry {
             && !self.tasks.contains_key(path)
     }
 
-    pub(in crate::coordinator) const fn is_draining(&self) -> bool {
+    pub(crate) const fn is_draining(&self) -> bool {
         self.draining
     }
 
-    pub(in crate::coordinator) const fn start_draining(&mut self) {
+    pub(crate) const fn start_draining(&mut self) {
         self.draining = true;
     }
 
     /// The same, and from now on what is not known here may be at the replacement (S15).
-    pub(in crate::coordinator) const fn start_hand_over(&mut self) {
+    pub(crate) const fn start_hand_over(&mut self) {
         self.start_draining();
         self.hands_over = true;
     }
 
     /// Why a call about a hold that is not here is refused. One that is here has been resumed since.
-    pub(in crate::coordinator) fn why_over(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-    ) -> CallError {
-        if self.holds.contains_key(&lease_id) {
+    pub(crate) fn why_over(&self, call: HoldCall) -> CallError {
+        if self.holds.contains_key(&call.lease_id) {
             return CallError::ResumedSince;
         }
-        match self.ended(lease_id, generation) {
-            None => self.unknown_lease(),
-            Some(Ended::Released | Ended::NotConfirmed(_)) => CallError::HoldReleased,
-            Some(Ended::Lost(reason)) => CallError::HoldLost { reason },
+        match self.ended(call) {
+            Some(HoldEnd::Released | HoldEnd::NotConfirmed(_)) => CallError::HoldReleased,
+            Some(HoldEnd::Lost(reason)) => CallError::HoldLost { reason },
+            Some(HoldEnd::HandedOver | HoldEnd::ResumedElsewhere) | None => self.unknown_lease(),
         }
     }
 
     /// Why a call about a hold of which nothing is known here is refused.
-    pub(in crate::coordinator) fn unknown_lease(&self) -> CallError {
+    pub(crate) fn unknown_lease(&self) -> CallError {
         if self.hands_over { CallError::handed_over() } else { CallError::UnknownLease }
     }
 
-    /// Whether this is the first collision seen on this path.
-    pub(in crate::coordinator) fn is_new_collision(&mut self, path: &LockPath) -> bool {
-        self.collided.insert(path)
-    }
-
-    /// Whether this is the first time that callers of this lock are seen to name different numbers of
-    /// permits.
-    pub(in crate::coordinator) fn is_new_difference(&mut self, path: &LockPath) -> bool {
-        self.differing.insert(path)
-    }
-
     /// Lets a watcher know of changes to `path` made by this sidecar.
-    pub(in crate::coordinator) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
+    pub(crate) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
         self.watchers.retain(|_, sender| sender.receiver_count() > 0);
         self.watchers.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
     }
 
     /// Those who follow the locks under `prefix`, and whether there were none.
-    pub(in crate::coordinator) fn follow(
+    pub(crate) fn follow(
         &mut self,
         prefix: &str,
         budget: &Arc<Budget>,
@@ -323,12 +252,12 @@ impl Registry {
     }
 
     /// Nobody can follow the locks under `prefix` by what was kept until now.
-    pub(in crate::coordinator) fn unfollow(&mut self, prefix: &str) {
+    pub(crate) fn unfollow(&mut self, prefix: &str) {
         self.followed.remove(prefix);
     }
 
     /// Whether somebody still follows the locks under `prefix`; if not, whoever comes begins anew.
-    pub(in crate::coordinator) fn keeps_following(&mut self, prefix: &str) -> bool {
+    pub(crate) fn keeps_following(&mut self, prefix: &str) -> bool {
         let goes_on = self.followed.get(prefix).is_some_and(|followed| followed.has_followers());
         if !goes_on {
             self.unfollow(prefix);
@@ -336,12 +265,12 @@ impl Registry {
         goes_on
     }
 
-    pub(in crate::coordinator) fn changed(&self, path: &LockPath) {
+    pub(crate) fn changed(&self, path: &LockPath) {
         self.tell_watchers(path, false);
     }
 
     /// The same, and nobody holds the lock unless it was handed on here.
-    pub(in crate::coordinator) fn released(&self, path: &LockPath) {
+    pub(crate) fn released(&self, path: &LockPath) {
         self.tell_watchers(path, true);
     }
 
@@ -356,7 +285,7 @@ impl Registry {
         }
     }
 
-    pub(in crate::coordinator) fn gauges(&self) -> Gauges {
+    pub(crate) fn gauges(&self) -> Gauges {
         Gauges {
             holds: self.holds.len(),
             at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
@@ -377,13 +306,20 @@ mod tests {
     fn s16_a_resume_that_is_refused_changes_nothing_of_how_a_hold_ended() {
         let mut registry = Registry::new(10, Duration::from_secs(5));
         let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(1));
-        let lost = Ended::Lost(LossReason::Taken);
+        let lost = HoldEnd::Lost(crate::hold::LossReason::Taken);
         registry.end_hold(lease_id, CallerId(1), lost);
-        assert_eq!(registry.ended(lease_id, None), None, "nothing was known of it here");
-        let released = EndedHold { ended: Ended::Released, generation: 1, lost: None };
+        assert_eq!(
+            registry.ended(HoldCall { lease_id: lease_id, generation: None }),
+            None,
+            "nothing was known of it here"
+        );
+        let released = EndedHold { end: HoldEnd::Released, generation: 1, lost: None };
         registry.ended.insert(lease_id, released);
         registry.end_hold(lease_id, CallerId(2), lost);
-        assert_eq!(registry.ended(lease_id, None), Some(Ended::Released));
+        assert_eq!(
+            registry.ended(HoldCall { lease_id: lease_id, generation: None }),
+            Some(HoldEnd::Released)
+        );
     }
 
     #[test]
@@ -400,12 +336,23 @@ mod tests {
                 generation: 1,
                 valid_until: Instant::default(),
                 at_risk: false,
+                occurrence: None,
             };
             registry.begin_hold(lease_id(number), entry);
-            registry.end_hold(lease_id(number), caller, Ended::Released);
+            registry.end_hold(lease_id(number), caller, HoldEnd::Released);
         }
-        assert_eq!(registry.ended(lease_id(0), None), None, "it ended first");
-        assert_eq!(registry.ended(lease_id(1), None), Some(Ended::Released));
-        assert_eq!(registry.ended(lease_id(MAX_ENDED), None), Some(Ended::Released));
+        assert_eq!(
+            registry.ended(HoldCall { lease_id: lease_id(0), generation: None }),
+            None,
+            "it ended first"
+        );
+        assert_eq!(
+            registry.ended(HoldCall { lease_id: lease_id(1), generation: None }),
+            Some(HoldEnd::Released)
+        );
+        assert_eq!(
+            registry.ended(HoldCall { lease_id: lease_id(MAX_ENDED), generation: None }),
+            Some(HoldEnd::Released)
+        );
     }
 }

@@ -2,38 +2,26 @@
 //! costs no task of its own, and no way through the inbox. None is ever awaited alone, so a slow one delays
 //! no command.
 
-use std::collections::VecDeque;
-use std::fmt;
-use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
-use tokio::task::coop;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::inbox::Commands;
 use super::task::Command;
-use crate::coordinator::trace::TraceHandle;
+use crate::coordinator::TraceHandle;
 use crate::hold::Event;
 use crate::lock::Permit;
 use crate::store::BreakNote;
 
 /// What the store answered to a request.
-pub(in crate::coordinator) struct Answered {
+pub(crate) struct Answered {
     /// What it is to the machine.
-    pub(in crate::coordinator) event: Event,
+    pub(crate) event: Event,
     /// The note of a break that the request met (S17).
-    pub(in crate::coordinator) note: Option<BreakNote>,
+    pub(crate) note: Option<BreakNote>,
     /// What is waited for now: the turn of a renewal that is held back (S7).
-    pub(in crate::coordinator) next: Option<NextAnswer>,
-}
-
-/// An answer that follows another.
-pub(in crate::coordinator) type NextAnswer = Pin<Box<dyn Future<Output = Answered> + Send>>;
-
-impl fmt::Debug for Answered {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Answered").field(&self.event).finish()
-    }
+    pub(crate) next: Option<Pin<Box<dyn Future<Output = Self> + Send>>>,
 }
 
 impl From<Event> for Answered {
@@ -43,8 +31,7 @@ impl From<Event> for Answered {
 }
 
 /// What a lock's task goes on with.
-#[derive(Debug)]
-pub(in crate::coordinator) enum Input {
+pub(crate) enum Input {
     Command(Command),
     /// The answer to a request of this permit.
     Answer(Permit, Answered),
@@ -52,15 +39,13 @@ pub(in crate::coordinator) enum Input {
 
 type Request = Pin<Box<dyn Future<Output = (Permit, Answered)> + Send>>;
 
-/// Requests under way, for which a lock that is held for hours keeps no memory. They are the lock's and not a
-/// caller's: one that goes away cuts none in the middle (S6).
-#[derive(Default)]
-pub(in crate::coordinator) struct Requests(Option<Box<PendingRequests>>);
-
-#[derive(Default)]
-struct PendingRequests {
-    requests: VecDeque<Request>,
-    /// Commands that went before them since they were polled last.
+/// Requests under way. They are the lock's and not a caller's: one that goes away cuts none in the middle
+/// (S6).
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// None while there are none: a lock that is held for hours keeps no memory for them.
+    under_way: Option<FuturesUnordered<Request>>,
+    /// Commands that went before their answers since the last of these.
     passed_by: usize,
 }
 
@@ -69,84 +54,65 @@ struct PendingRequests {
 const PASSING: usize = 32;
 
 impl Requests {
-    /// Adds a request of this permit, which begins when it is polled. It is for the hold that is followed
-    /// now, if one is.
-    pub(in crate::coordinator) fn add(
+    /// Adds a request of this permit, which begins when it is polled. It is for the hold that this trace
+    /// follows, if it is for one.
+    pub(crate) fn add(
         &mut self,
         permit: Permit,
+        trace: Option<TraceHandle>,
         request: impl Future<Output = Answered> + Send + 'static,
     ) {
-        let requests = &mut self.0.get_or_insert_default().requests;
-        requests.push_back(match TraceHandle::current() {
-            None => Box::pin(async move { (permit, request.await) }),
-            Some(trace) => Box::pin(trace.around(async move { (permit, request.await) })),
+        let request = request.map(move |answered| (permit, answered));
+        self.under_way.get_or_insert_default().push(match trace {
+            None => Box::pin(request),
+            Some(trace) => Box::pin(trace.around(request)),
         });
     }
 
-    pub(in crate::coordinator) fn is_empty(&self) -> bool {
-        self.0.is_none()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.under_way.is_none()
     }
 
     /// The next command, or else the next answer. Commands go first, as what was told before an answer came
     /// was true before; but not for ever.
-    pub(in crate::coordinator) async fn next_input(&mut self, commands: &mut Commands) -> Input {
-        poll_fn(|context| self.poll_input(commands, context)).await
-    }
-
-    fn poll_input(&mut self, commands: &mut Commands, context: &mut Context<'_>) -> Poll<Input> {
-        if self.0.as_ref().is_some_and(|queue| queue.passed_by >= PASSING)
-            && let Poll::Ready((permit, answer)) = self.poll_next(context)
-        {
-            return Poll::Ready(Input::Answer(permit, answer));
-        }
+    pub(crate) async fn next_input(&mut self, commands: &mut Commands) -> Input {
         // The other tasks of this thread get their turn, too.
-        let turn = ready!(coop::poll_proceed(context));
-        let Poll::Ready(command) = commands.poll_next(context) else {
-            drop(turn);
-            let (permit, answer) = ready!(self.poll_next(context));
-            return Poll::Ready(Input::Answer(permit, answer));
-        };
-        turn.made_progress();
-        if let Some(queue) = &mut self.0 {
-            queue.passed_by += 1;
-        }
-        Poll::Ready(Input::Command(command))
-    }
-
-    /// Polls all of them until one is answered: there are hardly ever more than one a permit.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<(Permit, Answered)> {
-        let Some(queue) = &mut self.0 else { return Poll::Pending };
-        queue.passed_by = 0;
-        for _ in 0..queue.requests.len() {
-            // One that panics stays out: it must not be polled again.
-            let Some(mut request) = queue.requests.pop_front() else { break };
-            match request.as_mut().poll(context) {
-                Poll::Ready(answered) => {
-                    if queue.requests.is_empty() {
-                        self.0 = None;
-                    }
-                    return Poll::Ready(answered);
-                }
-                Poll::Pending => queue.requests.push_back(request),
+        tokio::task::consume_budget().await;
+        if self.passed_by >= PASSING {
+            self.passed_by = 0;
+            if let Some((permit, answer)) = self.next_answer().now_or_never() {
+                return Input::Answer(permit, answer);
             }
         }
-        Poll::Pending
+        tokio::select! {
+            biased;
+            command = commands.next() => {
+                self.passed_by += 1;
+                Input::Command(command)
+            }
+            (permit, answer) = self.next_answer() => {
+                self.passed_by = 0;
+                Input::Answer(permit, answer)
+            }
+        }
+    }
+
+    /// The next answer; where nothing is under way, none ever.
+    async fn next_answer(&mut self) -> (Permit, Answered) {
+        let answer = match &mut self.under_way {
+            Some(under_way) => under_way.next().await,
+            None => None,
+        };
+        let Some(answer) = answer else { return std::future::pending().await };
+        self.under_way.take_if(|under_way| under_way.is_empty());
+        answer
     }
 
     /// Lets each of them end, without anybody who takes its answer (S6).
-    pub(in crate::coordinator) fn finish_alone(self) {
-        for request in self.0.into_iter().flat_map(|queue| queue.requests) {
+    pub(crate) fn finish_alone(self) {
+        for request in self.under_way.into_iter().flatten() {
             tokio::spawn(request);
         }
-    }
-}
-
-impl fmt::Debug for Requests {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_tuple("Requests")
-            .field(&self.0.as_ref().map_or(0, |queue| queue.requests.len()))
-            .finish()
     }
 }
 
@@ -170,7 +136,7 @@ mod tests {
     async fn s7_commands_without_end_keep_no_answer_waiting() {
         let (inbox, mut commands) = Inbox::new();
         let mut requests = Requests::default();
-        requests.add(Permit::FIRST, async { Event::TimePassed.into() });
+        requests.add(Permit::FIRST, None, async { Event::TimePassed.into() });
         for _ in 0..1_000 {
             let next = next_of_many(&inbox, &mut commands, &mut requests).await;
             if matches!(next, Input::Answer(..)) {

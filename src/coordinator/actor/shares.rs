@@ -7,24 +7,20 @@ use std::time::Duration;
 
 use super::task::{Command, Task};
 use crate::coordinator::Shared;
-use crate::coordinator::inspect::records::PATIENCE;
 use crate::hold::Event;
 use crate::lock::LockPath;
 use crate::record::{Record, ShareName};
 use crate::sharing::{Share, Wanted};
-use crate::store::{LeaseStoreExt as _, List};
 use crate::time::Instant;
 
 /// How often it is looked whether a share is to be rebalanced.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
 /// How often the locks of a share are listed for that: most of them are known from waiting for them.
 const BETWEEN_LISTINGS: Duration = Duration::from_secs(300);
-/// Locks that a page of such a listing has.
-const PAGE: usize = 1_000;
 
 /// All shares, by their names.
 #[derive(Debug, Default)]
-pub(in crate::coordinator) struct Shares(Mutex<BTreeMap<ShareName, ShareHere>>);
+pub(crate) struct Shares(Mutex<BTreeMap<ShareName, ShareHere>>);
 
 #[derive(Debug)]
 struct ShareHere {
@@ -34,17 +30,22 @@ struct ShareHere {
 }
 
 impl Shares {
+    fn with<T>(&self, name: &ShareName, of: impl FnOnce(&mut ShareHere) -> T) -> T {
+        let new = || ShareHere { share: Share::new(name.clone()), is_balanced: false };
+        of(self.lock().entry(name.clone()).or_insert_with(new))
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ShareName, ShareHere>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The task of a lock has failed: whatever it held or was about to acquire, it does not any more.
-    pub(in crate::coordinator) fn forget(&self, path: &LockPath) {
+    pub(crate) fn forget(&self, path: &LockPath) {
         self.lock().retain(|_, known| !known.share.leave(path) || known.is_balanced);
     }
 
     /// Locks held here that belong to a share.
-    pub(in crate::coordinator) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         let shares = self.lock();
         shares.values().map(|known| usize::try_from(known.share.held()).unwrap_or(usize::MAX)).sum()
     }
@@ -52,31 +53,27 @@ impl Shares {
 
 impl Task {
     /// Before an event: tells the machine how its share stands, for the caller that the event brings too.
-    pub(in crate::coordinator) fn enter_share(&mut self, event: &Event) -> Option<ShareName> {
+    pub(crate) fn enter_share(&mut self, event: &Event) -> Option<ShareName> {
         let arriving =
             if let Event::CallerArrived { terms, .. } = event { terms.share() } else { None };
         let name = self.pool.first().share().or(arriving)?.clone();
         let cap = self.shared.machines.poll_cap;
-        let mut shares = self.shared.shares.lock();
-        let known = shares
-            .entry(name.clone())
-            .or_insert_with(|| ShareHere { share: Share::new(name.clone()), is_balanced: false });
-        let standing = known.share.standing(&self.path, cap);
-        drop(shares);
-        self.pool.stand(standing);
+        let standing = |known: &mut ShareHere| known.share.standing(&self.path, cap);
+        self.pool.stand(self.shared.shares.with(&name, standing));
         Some(name)
     }
 
     /// After it: takes in what the machine does now, for the share that it was told of and the one that it
     /// names.
-    pub(in crate::coordinator) fn leave_share(&mut self, entered: Option<ShareName>) {
+    pub(crate) fn leave_share(&mut self, entered: Option<ShareName>) {
         let machine = self.pool.first();
         let named = machine.share().cloned();
         if let Some(entered) = entered.filter(|entered| named.as_ref() != Some(entered)) {
             let mut shares = self.shared.shares.lock();
-            let is_over =
-                shares.get_mut(&entered).is_some_and(|known| known.share.leave(&self.path));
-            if is_over && shares.get(&entered).is_some_and(|known| !known.is_balanced) {
+            if let Some(known) = shares.get_mut(&entered)
+                && known.share.leave(&self.path)
+                && !known.is_balanced
+            {
                 shares.remove(&entered);
             }
         }
@@ -84,14 +81,12 @@ impl Task {
         let wanted =
             Wanted { rebalances: machine.rebalances(), priority: machine.front_priority() };
         let (used, now) = (machine.share_use(), self.shared.clock.now());
-        let mut shares = self.shared.shares.lock();
-        let known = shares
-            .entry(name.clone())
-            .or_insert_with(|| ShareHere { share: Share::new(name.clone()), is_balanced: false });
-        let stirred = known.share.note(&self.path, used, wanted, now);
-        let begins = known.share.rebalances() && !known.is_balanced;
-        known.is_balanced |= begins;
-        drop(shares);
+        let (stirred, begins) = self.shared.shares.with(&name, |known| {
+            let stirred = known.share.note(&self.path, used, wanted, now);
+            let begins = known.share.rebalances() && !known.is_balanced;
+            known.is_balanced |= begins;
+            (stirred, begins)
+        });
         for path in stirred {
             // A task that has ended since waits for nothing.
             let _ = self.shared.registry().send(&path, Command::ShareStirred);
@@ -103,7 +98,7 @@ impl Task {
 
     /// The lease of another's hold is broken so that its lock moves here (S35). Told before the answer, which
     /// may be lost.
-    pub(in crate::coordinator) fn note_move(&self) {
+    pub(crate) fn note_move(&self) {
         let Some(name) = self.pool.first().share() else { return };
         if let Some(known) = self.shared.shares.lock().get_mut(name) {
             known.share.moved(self.shared.clock.now());
@@ -156,27 +151,22 @@ fn ends(shared: &Shared, name: &ShareName) -> bool {
 /// looked at again next time.
 async fn list(shared: &Shared, name: &ShareName) {
     let host = &shared.settings.host;
+    let prefix = host.namespace.host_prefix(&host.host_id);
     let (mut found, mut continuation) = (BTreeMap::new(), None);
     loop {
-        let list = List {
-            container: host.namespace.container.clone(),
-            prefix: host.namespace.host_prefix(&host.host_id),
-            continuation,
-            limit: PAGE,
-        };
-        let page = match shared.asked(PATIENCE, shared.store.list(list)).await {
+        let page = match shared.store_page(&prefix, continuation).await {
             Ok(page) => page,
             Err(error) => {
                 tracing::debug!(share = %name, error = %error.chain(), "a share could not be listed");
                 return;
             }
         };
-        let held = page.locks.into_iter().filter(|(_, stored)| stored.lease.is_held());
-        let records = held.map(|(path, stored)| (path, Record::from_fields(&stored.fields)));
-        found.extend(records.filter(|(_, record)| {
-            let sharing = record.sharing.as_deref();
-            sharing.and_then(|sharing| sharing.share.as_ref()) == Some(name)
-        }));
+        for (path, stored) in page.locks.into_iter().filter(|(_, stored)| stored.lease.is_held()) {
+            let record = Record::from_fields(&stored.fields);
+            if record.share() == Some(name) {
+                found.insert(path, record);
+            }
+        }
         continuation = page.continuation;
         if continuation.is_none() {
             break;

@@ -13,31 +13,24 @@ use super::failing;
 use super::idempotency::{Departure, GrantsByRequest};
 use super::inbox::{Commands, Inbox};
 use super::requests::{Answered, Input, Requests};
-use super::timers::Timer;
-use crate::coordinator::Shared;
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::request::{Extended, HeldLock, Released, Validity};
 use crate::coordinator::api::saves::{SaveCall, Saves};
 use crate::coordinator::inspect::local::LocalView;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
-use crate::coordinator::store_io::calls;
-use crate::coordinator::store_io::calls::{Ask, Requester};
+use crate::coordinator::store_io::calls::Ask;
 use crate::coordinator::store_io::rate_limit::{Lease, Renewing};
-use crate::coordinator::trace::requesting;
+use crate::coordinator::{
+    CallError, Extended, HeldLock, LockEvent, LockEventKind, Released, Shared, Timer, Validity,
+};
 use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory, Purpose};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
-use crate::schedule::Occurrence;
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
 
 /// What a lock's task is told; a permit is the one that it is about (S28).
 #[derive(Debug)]
-pub(in crate::coordinator) enum Command {
+pub(crate) enum Command {
     Arrive(Box<Caller>, Option<Brings>),
     Resume(Box<Caller>, Box<hold::Resume>, Option<Brings>),
-    /// The occurrence of a hold.
-    Named(LeaseId, oneshot::Sender<Option<Occurrence>>),
     Leave(CallerId),
     Disconnected(CallerId),
     /// A repeatable call has its answer.
@@ -72,52 +65,48 @@ pub(in crate::coordinator) enum Command {
 
 /// Whose hold a call is about, and the generation that its caller was answered with (S16).
 #[derive(Clone, Copy, Debug)]
-pub(in crate::coordinator) struct HoldCall {
-    pub(in crate::coordinator) lease_id: LeaseId,
-    pub(in crate::coordinator) generation: Option<u64>,
+pub(crate) struct HoldCall {
+    pub(crate) lease_id: LeaseId,
+    pub(crate) generation: Option<u64>,
 }
 
 /// The state around one lock's machines.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Task {
-    pub(in crate::coordinator) shared: Arc<Shared>,
+pub(crate) struct Task {
+    pub(crate) shared: Arc<Shared>,
     /// The lock's own path, which is that of permit 0.
-    pub(in crate::coordinator) path: LockPath,
-    pub(in crate::coordinator) inbox: Inbox,
+    pub(crate) path: LockPath,
+    pub(crate) inbox: Inbox,
     timer: Timer,
     /// How many suspected pauses the machines were told of (S3).
     suspected: u64,
-    pub(in crate::coordinator) pool: Pool,
-    pub(in crate::coordinator) callers: BTreeMap<CallerId, Box<Caller>>,
+    pub(crate) pool: Pool,
+    pub(crate) callers: BTreeMap<CallerId, Box<Caller>>,
     /// Requests to the store whose answers are to come.
-    pub(in crate::coordinator) requests: Requests,
+    pub(crate) requests: Requests,
     /// What the leases that are held here need of the budget of requests.
     renewing: Renewing,
     /// What most holds never have, once there is any of it.
-    pub(in crate::coordinator) aside: Option<Box<Aside>>,
+    pub(crate) aside: Option<Box<Aside>>,
 }
 
 /// What only some of the calls about a lock need.
 #[derive(Debug, Default)]
-pub(in crate::coordinator) struct Aside {
+pub(crate) struct Aside {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
-    pub(in crate::coordinator) grants: GrantsByRequest,
-    pub(in crate::coordinator) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
-    pub(in crate::coordinator) saves: Saves,
-    pub(in crate::coordinator) brought: AllBrought,
+    pub(crate) grants: GrantsByRequest,
+    pub(crate) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
+    pub(crate) saves: Saves,
+    pub(crate) brought: AllBrought,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
-    pub(in crate::coordinator) break_notes: BTreeMap<Permit, BreakNote>,
+    pub(crate) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its
     /// holder is told.
-    pub(in crate::coordinator) broken_here: BTreeMap<Permit, FencingToken>,
+    pub(crate) broken_here: BTreeMap<Permit, FencingToken>,
 }
 
 /// Starts a task for the lock of this path.
-pub(in crate::coordinator) fn start(
-    shared: &Arc<Shared>,
-    path: &LockPath,
-    memory: impl FnOnce(Inbox) -> Memory,
-) {
+pub(crate) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(Inbox) -> Memory) {
     let (inbox, commands) = Inbox::new();
     let memory = memory(inbox.clone());
     let seed = shared.entropy.seed();
@@ -153,7 +142,7 @@ impl Shared {
 
 impl Task {
     /// Lives until nothing is to be done for its path any more.
-    pub(in crate::coordinator) async fn run(&mut self, commands: &mut Commands) {
+    pub(crate) async fn run(&mut self, commands: &mut Commands) {
         loop {
             match self.requests.next_input(commands).await {
                 Input::Command(command) => self.step(command),
@@ -167,17 +156,17 @@ impl Task {
         }
     }
 
-    pub(in crate::coordinator) fn aside(&mut self) -> &mut Aside {
+    pub(crate) fn aside(&mut self) -> &mut Aside {
         self.aside.get_or_insert_default()
     }
 
     /// The note of a permit's latest break.
-    pub(in crate::coordinator) fn break_note(&self, permit: Permit) -> Option<&BreakNote> {
+    pub(crate) fn break_note(&self, permit: Permit) -> Option<&BreakNote> {
         self.aside.as_ref()?.break_notes.get(&permit)
     }
 
     /// When this task is to be called if nothing comes in before.
-    pub(in crate::coordinator) fn set_timer(&mut self, deadline: Option<Instant>) {
+    pub(crate) fn set_timer(&mut self, deadline: Option<Instant>) {
         self.shared.timers.set(&mut self.timer, deadline, &self.inbox);
     }
 
@@ -220,19 +209,16 @@ impl Task {
                 self.feed(Event::TimePassed);
             }
             Command::Arrive(caller, brings) => {
-                let (id, terms) = (caller.id, Arc::clone(&caller.terms));
+                let terms = Arc::clone(&caller.terms);
                 self.recall(terms.permits().each());
-                self.callers.insert(id, caller);
-                self.note_brought(id, brings);
-                self.feed(Event::CallerArrived { caller: id, terms });
+                let caller = self.enter(caller, brings);
+                self.feed(Event::CallerArrived { caller, terms });
             }
-            Command::Named(lease_id, reply) => self.tell_named(lease_id, reply),
             Command::Resume(caller, resume, brings) => {
-                let (id, permit) = (caller.id, caller.permit);
+                let permit = caller.permit;
                 self.recall(std::iter::once(permit));
-                self.callers.insert(id, caller);
-                self.note_brought(id, brings);
-                self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
+                let caller = self.enter(caller, brings);
+                self.feed_at(permit, Event::ResumeAsked { caller, resume });
             }
             Command::Leave(caller) => self.leave(caller),
             Command::Disconnected(caller) => self.disconnected(caller),
@@ -246,19 +232,10 @@ impl Task {
                 let _ = reply.send(self.save(call, save));
             }
             Command::Extend(call, max_hold, reply) => {
-                let generation = call.generation;
-                let asked = |caller| Event::Call {
-                    caller,
-                    generation,
-                    call: HolderCall::Extend { max_hold },
-                };
-                let validity = self.ask(call, asked);
-                let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
+                let _ = reply.send(self.extend(call, max_hold));
             }
             Command::ReportProgress(call, reply) => {
-                let generation = call.generation;
-                let asked = |caller| Event::Call { caller, generation, call: HolderCall::Progress };
-                let _ = reply.send(self.ask(call, asked));
+                let _ = reply.send(self.ask(call, HolderCall::Progress));
             }
             Command::GetHold(call, reply) => {
                 let _ = reply.send(self.held(call));
@@ -292,7 +269,7 @@ impl Task {
         self.feed_at(permit, event);
         self.free(permit, freed);
         if let Some(next) = next {
-            self.requests.add(permit, next);
+            self.requests.add(permit, None, next);
         }
     }
 
@@ -304,7 +281,7 @@ impl Task {
     }
 
     /// Tells the machines what happened that is not about one permit only, and does what they answer.
-    pub(in crate::coordinator) fn feed(&mut self, event: Event) {
+    pub(crate) fn feed(&mut self, event: Event) {
         self.feed_at(Permit::FIRST, event);
     }
 
@@ -314,7 +291,7 @@ impl Task {
     ///
     /// What a machine asks to have decided is its next event. Thousands of saves may wait for one write, so
     /// one is decided after the other, and not within the other.
-    pub(in crate::coordinator) fn feed_at(&mut self, permit: Permit, event: Event) {
+    pub(crate) fn feed_at(&mut self, permit: Permit, event: Event) {
         let mut first = Some((permit, event));
         // Nearly no event needs another one to follow it, and then nothing is allocated.
         let mut following = VecDeque::new();
@@ -352,7 +329,10 @@ impl Task {
             };
             match action {
                 hold::Action::Store { request, what, timeout } => {
-                    self.send(permit, has_turn, Ask { request, what, timeout });
+                    let machine = self.pool.machine(permit);
+                    let purpose = machine.map_or(Purpose::Other, |it| it.purpose(request));
+                    let path = self.path_of(permit);
+                    self.send(permit, Ask { request, path, purpose, has_turn, timeout }, what);
                 }
                 hold::Action::Decide { of, found } => {
                     let verdict = self.decide(of, &found);
@@ -367,16 +347,12 @@ impl Task {
         decided
     }
 
-    fn send(&mut self, permit: Permit, has_turn: bool, ask: Ask) {
-        if matches!(&ask.what, hold::Request::Break { rival, .. } if rival.moves) {
+    fn send(&mut self, permit: Permit, ask: Ask, what: hold::Request) {
+        if matches!(&what, hold::Request::Break { rival, .. } if rival.moves) {
             self.note_move();
         }
-        let machine = self.pool.machine(permit);
-        let purpose = machine.map_or(Purpose::Other, |machine| machine.purpose(ask.request));
-        let (path, trace) = (self.path_of(permit), self.served(permit));
-        let requester = Requester { path, permit, purpose, has_turn };
-        let send = || calls::send(&self.shared, &mut self.requests, requester, ask);
-        requesting(trace, send);
+        let request = ask.send(Arc::clone(&self.shared), what);
+        self.requests.add(permit, self.served(permit), request);
     }
 
     fn leave(&mut self, id: CallerId) {
@@ -387,11 +363,7 @@ impl Task {
             Departure::OneOfMany => return,
         };
         self.feed(Event::CallerLeft { caller: id });
-        // The outcome for a holder is told when it is known (S13).
-        let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
-        if waited && let Some(caller) = self.take_caller(id) {
-            self.note_left(*caller);
-        }
+        self.note_left(id);
     }
 
     /// A lease was broken through this sidecar. Whose it was is known by the token that the record had:
@@ -411,15 +383,11 @@ impl Task {
     /// The stream of a caller ended without a word: a holder may come back, a waiting caller is gone (S14).
     fn disconnected(&mut self, id: CallerId) {
         self.feed(Event::HolderDisconnected { caller: id });
-        if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
-            && let Some(caller) = self.take_caller(id)
-        {
-            self.note_left(*caller);
-        }
+        self.note_left(id);
     }
 
     /// Whose hold this is now: a resume may have taken it over since it was looked up.
-    pub(in crate::coordinator) fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
+    pub(crate) fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
         self.shared.registry().hold(lease_id).map(|entry| entry.caller)
     }
 
@@ -429,12 +397,13 @@ impl Task {
         save: Option<SaveCall>,
         reply: oneshot::Sender<Released>,
     ) {
-        let HoldCall { lease_id, generation } = call;
-        let Some(caller) = self.holder(lease_id) else {
-            self.shared.registry().loss_is_known(lease_id, generation);
+        let generation = call.generation;
+        let Some(caller) = self.holder(call.lease_id) else {
+            let registry = self.shared.registry();
+            registry.loss_is_known(call);
             // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
-            if let Some(ended) = self.shared.registry().ended(lease_id, generation) {
-                let _ = reply.send(crate::coordinator::released_before(ended));
+            if let Some(end) = registry.ended(call) {
+                let _ = reply.send(crate::coordinator::released_before(end));
             }
             return;
         };
@@ -457,7 +426,7 @@ impl Task {
         permit.and_then(|permit| self.pool.machine(permit)).is_some_and(Hold::is_saving_last)
     }
 
-    pub(in crate::coordinator) fn is_releasing(&self, caller: CallerId) -> bool {
+    pub(crate) fn is_releasing(&self, caller: CallerId) -> bool {
         let mut releases = self.aside.iter().flat_map(|aside| &aside.releases);
         releases.any(|(releasing, _)| *releasing == caller)
     }

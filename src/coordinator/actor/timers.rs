@@ -82,7 +82,7 @@ impl Timer {
 }
 
 impl<A: Alarm> Timers<A> {
-    pub(in crate::coordinator) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let queue = TimerQueue {
             deadlines: BTreeMap::new(),
             timers: 0,

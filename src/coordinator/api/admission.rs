@@ -1,22 +1,19 @@
 //! How a caller comes to its lock's task: with what it asks for, and what it brings (T6).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::decider::Decider;
-use super::error::CallError;
-use super::hold_event::{HeldEvent, HoldEvent};
 use super::occurrences::Named;
-use super::request::{HoldRequest, Target};
-use crate::coordinator::Coordinator;
 use crate::coordinator::actor::brought::Brings;
-use crate::coordinator::actor::caller::{Caller, HoldStream, Presence, Sink};
+use crate::coordinator::actor::caller::{Caller, Presence, Sink};
 use crate::coordinator::actor::task::Command;
-use crate::coordinator::trace::{Asked, TraceHandle};
-use crate::coordinator::unread::unread;
-use crate::coordinator::waiting::WaitKind;
-use crate::hold::{Stored, Terms};
-use crate::lock::{HostId, LockPath, Permit, Permits};
+use crate::coordinator::{
+    Asked, CallError, Coordinator, Decider, HoldEvent, HoldRequest, HoldStream, LockEvent,
+    LockEventKind, ResumeRequest, Resumed, Target, TraceContext, WaitKind,
+};
+use crate::hold::{CallerId, Stored, Terms};
+use crate::lock::{HostId, LeaseId, LockPath, Permit, Permits};
 use crate::record::Record;
 use crate::schedule::check_key;
 
@@ -40,27 +37,16 @@ pub(crate) struct Brought {
     pub(crate) seen: Option<Box<Stored>>,
 }
 
-/// A caller that comes to a lock.
-struct Arrival<'a> {
-    path: &'a LockPath,
-    host_id: HostId,
-    terms: Terms,
-    sink: Sink,
-    trace: Option<TraceHandle>,
-    brings: Option<Brings>,
-    kind: WaitKind,
-}
-
 impl Coordinator {
-    /// As [`Coordinator::hold`], for a run of a schedule.
+    /// As [`Coordinator::hold`]; a run of a schedule brings what is written of it.
     pub(crate) fn hold_with(
         &self,
         request: &HoldRequest,
-        brought: Brought,
+        brought: Option<Brought>,
     ) -> Result<HoldStream, CallError> {
-        let (sender, events) = unread();
-        let presence = self.arrive(request, Sink::Stream(sender), Some(brought))?;
-        Ok(HoldStream { events, presence })
+        // A repeated stream is another hold: its life line is its own.
+        let request = HoldRequest { request_id: String::new(), ..request.clone() };
+        HoldStream::of(|sink| self.arrive(&request, sink, brought))
     }
 
     /// One try for the lock at this path, as `record` says who asks, for something that is written and
@@ -72,7 +58,6 @@ impl Coordinator {
         lease_duration: Duration,
         brought: Brought,
     ) -> Result<Settling, CallError> {
-        let (sender, events) = unread();
         let terms = Terms {
             lease_duration,
             wait: Duration::ZERO,
@@ -87,49 +72,36 @@ impl Coordinator {
             decides: true,
             seen: brought.seen,
         };
-        let host_id = self.shared.settings.host.host_id.clone();
-        let sink = Sink::Stream(sender);
-        let brings = Some(Brings::Written(brought.decider));
-        let kind = WaitKind::Try;
-        let arrival = Arrival { path, host_id, terms, sink, trace: None, brings, kind };
-        let presence = self.come(arrival)?;
-        let mut hold = HoldStream { events, presence };
+        let mut hold = HoldStream::of(|sink| {
+            let (lease_id, host_id) = (self.shared.entropy.lease_id(), self.host().host_id.clone());
+            let caller = self.caller(lease_id, host_id, Arc::new(terms), sink);
+            let brings = Brings::Written(brought.decider);
+            self.come(path, WaitKind::Try, Caller { is_run: true, ..caller }, |caller| {
+                Command::Arrive(caller, Some(brings))
+            })
+        })?;
         while let Some(event) = hold.next().await {
-            match event {
-                HoldEvent::Settled { written: true } => return Ok(Settling::Written),
-                HoldEvent::Settled { written: false } => return Ok(Settling::TurnedAway),
-                HoldEvent::Busy(_) => return Ok(Settling::Busy),
-                HoldEvent::Failed(error) => return Err(error),
-                HoldEvent::Waiting { .. }
-                | HoldEvent::Granted(_)
-                | HoldEvent::AlreadyDone(_)
-                | HoldEvent::Skipped { .. }
-                | HoldEvent::Held(
-                    HeldEvent::Renewed(_)
-                    | HeldEvent::Extended(_)
-                    | HeldEvent::AtRisk { .. }
-                    | HeldEvent::Recovered(_)
-                    | HeldEvent::Revoked { .. }
-                    | HeldEvent::Draining { .. }
-                    | HeldEvent::Lost { .. },
-                )
-                | HoldEvent::Released(_) => {}
+            if let HoldEvent::Settled { written } = event {
+                return Ok(if written { Settling::Written } else { Settling::TurnedAway });
+            }
+            if let HoldEvent::Failed(error) = event {
+                return Err(error);
             }
         }
         Ok(Settling::Busy)
     }
 
-    pub(in crate::coordinator) fn arrive(
+    pub(crate) fn arrive(
         &self,
         request: &HoldRequest,
         sink: Sink,
         brought: Option<Brought>,
     ) -> Result<Presence, CallError> {
         let settings = &self.shared.settings;
-        let target = self.shared.resolve(&request.key)?;
+        let target = self.resolve(&request.key)?;
         let permits = Some(request.permits).filter(|permits| *permits > Permits::ONE);
         if permits.is_some() {
-            self.shared.check_permits("spec.permits")?;
+            self.check_permits("spec.permits")?;
         }
         let named = match request.occurrence {
             Some(occurrence) => {
@@ -169,27 +141,37 @@ impl Coordinator {
             decides: brings.is_some(),
             seen,
         };
-        let trace = self.shared.observer.follow(&Asked {
-            path: &target.path,
-            host_id: &target.host_id,
-            holder: &terms.record.holder,
-            permits: request.permits,
-            arrived: self.shared.clock.now(),
-            resumes: false,
-            context: request.trace_context.as_deref(),
-        });
-        let Target { path, host_id, .. } = target;
-        self.come(Arrival { path: &path, host_id, terms, sink, trace, brings, kind })
+        let lease_id = self.shared.entropy.lease_id();
+        let caller = self.caller(lease_id, target.host_id, Arc::new(terms), sink);
+        let caller = Caller { is_run: kind == WaitKind::Try, ..caller };
+        let caller = self.followed(&target.path, caller, request.trace_context.as_deref());
+        self.come(&target.path, kind, caller, |caller| Command::Arrive(caller, brings))
     }
 
-    fn come(&self, arrival: Arrival<'_>) -> Result<Presence, CallError> {
-        let Arrival { path, host_id, terms, sink, trace, brings, kind } = arrival;
-        let mut caller = Box::new(Caller {
-            id: self.shared.next_caller(),
-            lease_id: self.shared.entropy.lease_id(),
+    /// Resumes a hold whose stream broke (S16).
+    ///
+    /// # Errors
+    /// When the token is not one of ours, or the sidecar is shutting down.
+    pub fn resume(&self, request: &ResumeRequest) -> Result<HoldStream, CallError> {
+        let Resumed { target, permit, hold, resume, named } = self.read_resume(request)?;
+        let Target { path, host_id, .. } = target;
+        let named = named.map(|named| Brings::Occurrence(Box::new(named)));
+        HoldStream::of(|sink| {
+            let caller = self.caller(hold, host_id, Arc::clone(&resume.terms), sink);
+            let caller = Caller { permit, token: Some(resume.token), ..caller };
+            let caller = self.followed(&path, caller, request.trace_context.as_deref());
+            let resume = |caller| Command::Resume(caller, Box::new(resume), named);
+            self.come(&path, WaitKind::Resume, caller, resume)
+        })
+    }
+
+    fn caller(&self, lease_id: LeaseId, host_id: HostId, terms: Arc<Terms>, sink: Sink) -> Caller {
+        Caller {
+            id: CallerId(self.shared.callers.fetch_add(1, Ordering::Relaxed)),
+            lease_id,
             host_id,
-            is_run: matches!(brings, Some(Brings::Written(_))),
-            terms: Arc::new(terms),
+            is_run: false,
+            terms,
             permit: Permit::FIRST,
             sink,
             arrived: self.shared.clock.now(),
@@ -198,15 +180,43 @@ impl Coordinator {
             told: None,
             token: None,
             wait: None,
-            trace: trace.clone(),
+            trace: None,
+        }
+    }
+
+    /// The same caller with who follows it, if anybody does.
+    fn followed(&self, path: &LockPath, caller: Caller, context: Option<&TraceContext>) -> Caller {
+        let trace = self.shared.observer.follow(&Asked {
+            path,
+            host_id: &caller.host_id,
+            holder: &caller.terms.record.holder,
+            permits: caller.terms.permits(),
+            arrived: caller.arrived,
+            resumes: caller.token.is_some(),
+            context,
         });
-        let id = caller.id;
-        let arrive = |wait| {
+        Caller { trace, ..caller }
+    }
+
+    fn come(
+        &self,
+        path: &LockPath,
+        kind: WaitKind,
+        mut caller: Caller,
+        command: impl FnOnce(Box<Caller>) -> Command,
+    ) -> Result<Presence, CallError> {
+        let (id, trace) = (caller.id, caller.trace.clone());
+        let come = |wait| {
             caller.wait = Some(wait);
-            Command::Arrive(caller, brings)
+            command(Box::new(caller))
         };
-        self.admit(path, kind, arrive)
-            .inspect_err(|_| self.shared.trace_refusal(path, trace.as_ref()))?;
+        self.admit(path, kind, come).inspect_err(|_| {
+            // What comes for a caller that was never in the queue concerns its trace alone.
+            if let Some(trace) = trace {
+                let event = LockEvent::of(path, LockEventKind::Refused);
+                trace.observe(&event, self.shared.clock.now());
+            }
+        })?;
         Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
     }
 }

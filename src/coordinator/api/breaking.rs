@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use super::error::CallError;
-use super::request::{BreakResult, LockSelector};
 use crate::coordinator::actor::task::{Command, start};
 use crate::coordinator::inspect::local::newest;
 use crate::coordinator::inspect::records::PATIENCE;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::store_io::readiness::Subject;
-use crate::coordinator::store_io::understood;
-use crate::coordinator::{Coordinator, Shared};
+use crate::coordinator::{
+    BreakResult, CallError, Coordinator, LockEvent, LockEventKind, LockSelector, Shared, understood,
+};
 use crate::hold::StoreFailureKind;
 use crate::lock::{FencingToken, LockPath, Permit};
 use crate::record::{ETag, Record};
@@ -43,7 +41,7 @@ impl Coordinator {
         if !self.shared.settings.allow_break {
             return Err(CallError::BreakNotEnabled);
         }
-        let path = self.shared.select(&request.lock)?;
+        let path = self.select(&request.lock)?;
         let shared = Arc::clone(&self.shared);
         // It goes on if its caller does not wait for it: whoever has the lock is told, and the note of a
         // break that fails taken back.
@@ -159,10 +157,9 @@ impl Shared {
         if stored.lease == LeaseState::Available {
             return Ok(None);
         }
-        let handed = view.as_ref().and_then(|view| view.handed.clone());
-        let handed = handed.or_else(|| self.registry().handed(path));
+        let handed = self.handed(path, view.as_ref());
         let stands = newest(Record::from_fields(&stored.fields), handed.as_ref()).token;
-        let here = view.and_then(|view| view.record?.token);
+        let here = view.and_then(|view| view.here?.record.token);
         let handed_on = here.filter(|here| {
             Some(here.epoch()) == stands.map(FencingToken::epoch) && Some(*here) > stands
         });

@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::error::CallError;
-use crate::coordinator::Coordinator;
 use crate::coordinator::actor::registry::Registry;
 use crate::coordinator::actor::task::Command;
 use crate::coordinator::inspect::records::CHECK_INTERVAL;
-use crate::coordinator::observe::{LockEvent, LockEventKind};
-use crate::coordinator::store_io::readiness::{StoreStatus, Subject};
-use crate::hold::{StoreFailure, StoreFailureKind};
+use crate::coordinator::store_io::readiness::Subject;
+use crate::coordinator::{Coordinator, LockEvent, LockEventKind, StoreStatus};
 use crate::store::LeaseStoreExt as _;
 use crate::time::Instant;
 
@@ -100,27 +97,5 @@ impl Coordinator {
             }
         };
         tokio::time::timeout(period, idle).await.is_ok()
-    }
-}
-
-impl CallError {
-    /// The sidecar shuts down, and nobody is served any more (S15).
-    pub(crate) fn shutting_down() -> Self {
-        Self::ending("the sidecar is shutting down")
-    }
-
-    /// The sidecar shuts down and a replacement follows: holds go on there (S15, S16).
-    pub(in crate::coordinator) fn handed_over() -> Self {
-        Self::ending(
-            "the sidecar is being replaced: the hold goes on, and is to be resumed at the replacement",
-        )
-    }
-
-    fn ending(message: &str) -> Self {
-        Self::StoreFailure(StoreFailure {
-            kind: StoreFailureKind::ShuttingDown,
-            message: message.to_owned(),
-            retry_after: None,
-        })
     }
 }

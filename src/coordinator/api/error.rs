@@ -1,8 +1,10 @@
 //! Why the coordinator does not serve a call.
 
-use crate::hold::{LossReason, StoreFailure};
+use crate::coordinator::understood::store_failure;
+use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 use crate::lock::{FencingToken, LockPath, PathError};
 use crate::schedule::MAX_REQUESTS;
+use crate::store::StoreError;
 use crate::text::Quoted;
 use crate::timetable::UtcSecond;
 
@@ -249,6 +251,29 @@ pub enum CallError {
         /// The lock that was asked for.
         path: LockPath,
     },
+}
+
+impl From<StoreError> for CallError {
+    fn from(error: StoreError) -> Self {
+        Self::StoreFailure(store_failure(&error))
+    }
+}
+
+impl CallError {
+    pub(crate) fn failed(kind: StoreFailureKind, message: impl Into<String>) -> Self {
+        Self::StoreFailure(StoreFailure { kind, message: message.into(), retry_after: None })
+    }
+
+    /// The sidecar shuts down (S15).
+    pub(crate) fn shutting_down() -> Self {
+        Self::failed(StoreFailureKind::ShuttingDown, "the sidecar is shutting down")
+    }
+
+    /// The sidecar is replaced, and its holds go on (S15).
+    pub(crate) fn handed_over() -> Self {
+        let message = "the sidecar is being replaced: the hold goes on, and is to be resumed at the replacement";
+        Self::failed(StoreFailureKind::ShuttingDown, message)
+    }
 }
 
 fn other_holder(named: Option<FencingToken>, now: Option<FencingToken>) -> String {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::error::CallError;
-use super::request::{BusyAnswer, Extended, Grant, LockRecord, Released, Validity};
-use crate::coordinator::unread::Telling;
+use crate::coordinator::{
+    BusyAnswer, CallError, Extended, Grant, LockRecord, Outcome, Released, Telling, Validity,
+};
 use crate::hold::{LossReason, StoreFailureKind};
 use crate::schedule::Ended;
 use crate::store::BreakNote;
@@ -100,6 +100,19 @@ impl HoldEvent {
             | Self::Released(_)
             | Self::Failed(_) => true,
             Self::Waiting { .. } | Self::Granted(_) | Self::Held(_) => false,
+        }
+    }
+}
+
+impl From<Result<Outcome, CallError>> for HoldEvent {
+    fn from(answer: Result<Outcome, CallError>) -> Self {
+        match answer {
+            Ok(Outcome::Granted(grant)) => Self::Granted(grant),
+            Ok(Outcome::Busy(busy)) => Self::Busy(busy),
+            Ok(Outcome::Settled { written }) => Self::Settled { written },
+            Ok(Outcome::AlreadyDone(ended)) => Self::AlreadyDone(ended),
+            Ok(Outcome::Skipped { watermark }) => Self::Skipped { watermark },
+            Err(error) => Self::Failed(error),
         }
     }
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::error::CallError;
-use super::request::{Extended, Validity};
 use super::resume_token;
-use crate::coordinator::Coordinator;
 use crate::coordinator::actor::caller::Caller;
 use crate::coordinator::actor::task::{Command, HoldCall, Task};
-use crate::hold::{CallerId, Event, StoreFailure, StoreFailureKind};
+use crate::coordinator::{CallError, Coordinator, Extended, Validity};
+use crate::hold::{Event, HolderCall, StoreFailureKind};
 use crate::lock::LeaseId;
 use crate::time::Instant;
 
@@ -43,63 +41,58 @@ impl Coordinator {
 
 impl Task {
     /// Asks something of a hold; its validity then.
-    pub(in crate::coordinator) fn ask(
-        &mut self,
-        call: HoldCall,
-        asked: impl FnOnce(CallerId) -> Event,
-    ) -> Result<Validity, CallError> {
-        if let Some(caller) = self.holder(call.lease_id) {
-            self.feed(asked(caller));
+    pub(crate) fn ask(&mut self, call: HoldCall, what: HolderCall) -> Result<Validity, CallError> {
+        let HoldCall { lease_id, generation } = call;
+        if let Some(caller) = self.holder(lease_id) {
+            self.feed(Event::Call { caller, generation, call: what });
         }
         self.validity(call)
     }
 
-    /// The answer to an extension: the newest resume token has the new bound (S16).
-    pub(in crate::coordinator) fn extended(
-        &self,
-        lease_id: LeaseId,
-        validity: Validity,
-    ) -> Extended {
-        let caller = self.holder(lease_id).and_then(|caller| self.callers.get(&caller));
-        let resume_token = caller.map(|caller| self.resume_token(caller)).unwrap_or_default();
-        let max_hold_ends = caller.and_then(|caller| self.max_hold_ends(caller));
+    /// Extends a hold; its newest resume token has the new bound (S16).
+    pub(crate) fn extend(
+        &mut self,
+        call: HoldCall,
+        max_hold: Duration,
+    ) -> Result<Extended, CallError> {
+        let validity = self.ask(call, HolderCall::Extend { max_hold })?;
+        let caller = self.holder(call.lease_id).and_then(|caller| self.callers.get(&caller));
+        caller.map(|caller| self.extended(caller, validity)).ok_or(CallError::UnknownLease)
+    }
+
+    pub(crate) fn extended(&self, caller: &Caller, validity: Validity) -> Extended {
+        let (resume_token, max_hold_ends) = (self.resume_token(caller), self.max_hold_ends(caller));
         Extended { validity, resume_token, max_hold_ends }
     }
 
-    fn resume_token(&self, caller: &Caller) -> String {
+    pub(crate) fn resume_token(&self, caller: &Caller) -> String {
         let namespace = &self.shared.settings.host.namespace;
         let named = self.named(caller.id);
         resume_token::make(namespace, caller, named, self.shared.clock.as_ref())
     }
 
-    pub(in crate::coordinator) fn validity(
-        &self,
-        HoldCall { lease_id, generation }: HoldCall,
-    ) -> Result<Validity, CallError> {
-        let Some(caller) = self.holder(lease_id) else {
-            return Err(self.shared.registry().why_over(lease_id, generation));
+    fn validity(&self, call: HoldCall) -> Result<Validity, CallError> {
+        let Some(caller) = self.holder(call.lease_id) else {
+            return Err(self.shared.registry().why_over(call));
         };
         if let Some(valid_until) = self.pool.validity(caller) {
-            self.note_validity(lease_id, valid_until, None);
+            self.note_validity(call.lease_id, valid_until, None);
             return Ok(self.shared.validity(valid_until));
         }
         if self.is_releasing(caller) {
             return Err(CallError::HoldReleased);
         }
-        Err(CallError::StoreFailure(StoreFailure {
-            kind: StoreFailureKind::Unavailable,
-            message: "the hold's stream broke, so it is not renewed: resume it first".to_owned(),
-            retry_after: None,
-        }))
+        let message = "the hold's stream broke, so it is not renewed: resume it first";
+        Err(CallError::failed(StoreFailureKind::Unavailable, message))
     }
 
-    pub(in crate::coordinator) fn note_validity(
+    pub(crate) fn note_validity(
         &self,
         lease_id: LeaseId,
         valid_until: Instant,
         at_risk: Option<bool>,
     ) {
-        if let Some(entry) = self.shared.registry().hold_mut(lease_id) {
+        if let Some(entry) = self.shared.registry().holds.get_mut(&lease_id) {
             entry.valid_until = valid_until;
             entry.at_risk = at_risk.unwrap_or(entry.at_risk);
         }

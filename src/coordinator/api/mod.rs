@@ -4,8 +4,8 @@
 //! To add a call: its request and answer in `request.rs`, why it is refused in `error.rs`, and a method of
 //! [`Coordinator`](super::Coordinator) in the file of its subject.
 //!
-//! To add a field of what AcquireLease may ask for: `HoldRequest` in `request.rs`, of which
-//! `scheduler/poll.rs` makes its own; and `Terms` in `hold/event.rs`. Terms are made three times: twice in
+//! To add a field of what AcquireLease may ask for: `HoldRequest` in `request.rs`, whose `new` says what
+//! applies where a caller names nothing; and `Terms` in `hold/event.rs`. Terms are made three times: twice in
 //! `admission.rs`, and by `checked` in `resume_token.rs`, from the token's `Content`. A field that changes
 //! what its caller gets needs a `REVISION` (`revision.rs`) that is one more than before (S37), and so does a
 //! token where that field is set. There is no code for such tokens yet: `NEEDS` is one constant for all of

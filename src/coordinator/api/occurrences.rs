@@ -1,15 +1,10 @@
 //! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after
 //! (T1, T2).
 
-use tokio::sync::oneshot;
-
-use super::decider::{Decider, Decisions};
-use super::error::CallError;
-use super::hold_event::HoldEvent;
-use super::request::{Outcome, Released};
-use super::saves::{CheckpointOutcome, Saving, outcome};
-use crate::coordinator::Coordinator;
-use crate::coordinator::actor::task::Command;
+use super::saves::outcome;
+use crate::coordinator::{
+    CallError, CheckpointOutcome, Coordinator, Decider, Outcome, Released, Saving,
+};
 use crate::hold::SaveOutcome;
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::record::{CheckpointValue, Found, Verdict};
@@ -39,21 +34,21 @@ pub struct Concluding {
 
 /// The occurrence that a caller has named, and what has come of that.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Named {
+pub(crate) struct Named {
     path: LockPath,
-    pub(in crate::coordinator) occurrence: Occurrence,
+    pub(crate) occurrence: Occurrence,
     claimed: Option<Claimed>,
     /// The tokens that it was to be granted with: where it is decided again, it was not (T6).
     tokens: Vec<FencingToken>,
 }
 
 impl Named {
-    pub(in crate::coordinator) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
+    pub(crate) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
         Self { path, occurrence, claimed: None, tokens: Vec::new() }
     }
 
     /// One that was granted before, and goes on (S16).
-    pub(in crate::coordinator) fn resumed(
+    pub(crate) fn resumed(
         path: LockPath,
         occurrence: Occurrence,
         token: FencingToken,
@@ -64,7 +59,7 @@ impl Named {
     }
 
     /// Which attempt this token was granted for; 0 if it was granted for none.
-    pub(in crate::coordinator) fn attempt(&self, granted: FencingToken) -> u32 {
+    pub(crate) fn attempt(&self, granted: FencingToken) -> u32 {
         match &self.claimed {
             Some(Claimed::Granted { token, attempt }) if *token == granted => *attempt,
             Some(_) | None => 0,
@@ -72,7 +67,7 @@ impl Named {
     }
 
     /// What is written over the record that was found, beside the caller's token.
-    pub(in crate::coordinator) fn decide(&mut self, found: &Found) -> Verdict {
+    pub(crate) fn decide(&mut self, found: &Found) -> Verdict {
         let (verdict, claimed) = claim_over(found, self.occurrence, &self.tokens);
         if let Claimed::Granted { token, .. } = claimed {
             self.tokens.push(token);
@@ -82,7 +77,7 @@ impl Named {
     }
 
     /// What a caller is answered that was granted nothing; none if nothing has said so.
-    pub(in crate::coordinator) fn answer(&self) -> Option<Result<Outcome, CallError>> {
+    pub(crate) fn answer(&self) -> Option<Result<Outcome, CallError>> {
         let path = self.path.clone();
         match self.claimed.clone()? {
             Claimed::AlreadyDone(ended) => Some(Ok(Outcome::AlreadyDone(ended))),
@@ -141,69 +136,45 @@ impl Coordinator {
         report: Option<Report>,
         checkpoint: Option<CheckpointValue>,
     ) -> Result<Concluding, CallError> {
-        let Some(report) = report else {
-            let (released, checkpoint) =
-                self.release_saving(lease_id, generation, checkpoint).await?;
-            return Ok(Concluding { released, checkpoint, outcome: None });
-        };
         if checkpoint.is_some() {
             self.check_checkpoints("checkpoint")?;
         }
-        let (decider, mut conclusions, named) = match self.named(lease_id).await {
-            Some((path, occurrence)) => {
-                let occurrence = occurrence.ok_or(CallError::NoOccurrence)?;
-                let (decider, conclusions) =
-                    Decider::new(move |found| conclude_over(found, occurrence, report));
-                (Some(decider), Some(conclusions), Some((path, occurrence)))
-            }
-            None => (None, None, None),
+        let named = match report {
+            Some(report) => self.named(lease_id).map(|named| (report, named)),
+            None => None,
         };
+        let Some((report, (path, occurrence))) = named else {
+            let (released, checkpoint) =
+                self.release_saving(lease_id, generation, checkpoint).await?;
+            let outcome = report.map(|_| unsaved(&released));
+            return Ok(Concluding { released, checkpoint, outcome });
+        };
+        let occurrence = occurrence.ok_or(CallError::NoOccurrence)?;
+        let (decider, mut conclusions) =
+            Decider::new(move |found| conclude_over(found, occurrence, report));
         let has_checkpoint = checkpoint.is_some();
-        let saving = Saving { value: checkpoint, decider };
+        let saving = Saving { value: checkpoint, decider: Some(decider) };
         let (released, saved) = self.release_with(lease_id, generation, saving).await?;
         let saved = saved.flatten();
-        let decided = conclusions.as_mut().and_then(Decisions::last);
-        let result = match &named {
-            Some(_) => concluded(decided, saved.as_ref(), &released),
-            None => unsaved(&released),
-        };
-        if let Some((path, occurrence)) = named {
-            tracing::info!(
-                lock = %path, occurrence = %occurrence.at, outcome = ?report, recorded = ?result,
-                "occurrence ended"
-            );
-        }
+        let result = concluded(conclusions.last(), saved.as_ref(), &released);
+        tracing::info!(
+            lock = %path, occurrence = %occurrence.at, outcome = ?report, recorded = ?result,
+            "occurrence ended"
+        );
         let checkpoint = has_checkpoint.then(|| outcome(saved, &released));
         Ok(Concluding { released, checkpoint, outcome: Some(result) })
     }
 
     /// The lock of a hold of ours, and its occurrence if it has one; none at all if the hold is over.
-    async fn named(&self, lease_id: LeaseId) -> Option<(LockPath, Option<Occurrence>)> {
-        let (reply, answer) = oneshot::channel();
-        let path = {
-            let registry = self.shared.registry();
-            let path = registry.hold(lease_id)?.path.clone();
-            registry.send(&path, Command::Named(lease_id, reply)).ok()?;
-            path
-        };
-        answer.await.ok().map(|occurrence| (path, occurrence))
+    fn named(&self, lease_id: LeaseId) -> Option<(LockPath, Option<Occurrence>)> {
+        let registry = self.shared.registry();
+        registry.hold(lease_id).map(|hold| (hold.path.clone(), hold.occurrence))
     }
 
     /// Checks whether locks can have occurrences here: software that shares the layout `webjobs` drops the
     /// fields of others.
-    pub(in crate::coordinator) fn check_occurrences(&self) -> Result<(), CallError> {
+    pub(crate) fn check_occurrences(&self) -> Result<(), CallError> {
         let layout = self.host().namespace.layout;
         if layout.keeps_checkpoints() { Ok(()) } else { Err(CallError::NoOccurrences) }
-    }
-}
-
-/// The last event of a stream whose caller was granted nothing, as a call is answered.
-pub(in crate::coordinator) fn settled_event(answer: Result<Outcome, CallError>) -> HoldEvent {
-    match answer {
-        Ok(Outcome::AlreadyDone(ended)) => HoldEvent::AlreadyDone(ended),
-        Ok(Outcome::Skipped { watermark }) => HoldEvent::Skipped { watermark },
-        Ok(Outcome::Settled { written }) => HoldEvent::Settled { written },
-        Ok(Outcome::Granted(_) | Outcome::Busy(_)) => HoldEvent::Settled { written: false },
-        Err(error) => HoldEvent::Failed(error),
     }
 }

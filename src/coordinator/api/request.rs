@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::coordinator::trace::TraceContext;
+use crate::coordinator::TraceContext;
 use crate::hold::{LossReason, PriorityStatus};
 use crate::lock::{FencingToken, HostId, HostType, LeaseId, LockKey, LockPath, Permit, Permits};
 use crate::record::{Checkpoint, Labels, Record, Sharing};
@@ -68,6 +68,30 @@ pub struct HoldRequest {
     pub occurrence: Option<Occurrence>,
     /// The trace that the caller is in.
     pub trace_context: Option<Box<TraceContext>>,
+}
+
+impl HoldRequest {
+    /// One try for the lock of this key, with the terms that apply where a caller names none.
+    #[must_use]
+    pub fn new(key: KeyRequest) -> Self {
+        Self {
+            key,
+            lease_duration: None,
+            wait: Duration::ZERO,
+            permits: Permits::ONE,
+            max_hold: None,
+            min_hold: Duration::ZERO,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            holder: None,
+            labels: Labels::default(),
+            sharing: Sharing::default(),
+            rebalance: false,
+            occurrence: None,
+            trace_context: None,
+        }
+    }
 }
 
 /// Where a lock is, and under which host it is asked for.
@@ -329,15 +353,6 @@ pub enum BreakResult {
     Broken,
     /// Nobody held it.
     NotHeld,
-}
-
-/// How many there may be at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacity {
-    /// Holds of this sidecar.
-    pub holds: usize,
-    /// Callers that wait here, and subscribers of schedules.
-    pub waiters: usize,
 }
 
 /// What becomes known to watchers of one process: numbers for gauges.

@@ -1,9 +1,6 @@
 //! From what a caller asks for to the lock's path.
 
-use super::error::CallError;
-use super::request::{KeyRequest, LockSelector, Target};
-use crate::coordinator::inspect::records::Under;
-use crate::coordinator::{Coordinator, Shared};
+use crate::coordinator::{CallError, Coordinator, KeyRequest, LockSelector, Target, Under};
 use crate::lock::{HostId, HostType, LockPath, Namespace, Permit};
 
 /// The host that this sidecar serves, and where its locks are.
@@ -29,31 +26,7 @@ impl Coordinator {
     /// # Errors
     /// When the key has no path in the layout, or overrides are forbidden.
     pub fn resolve(&self, request: &KeyRequest) -> Result<Target, CallError> {
-        self.shared.resolve(request)
-    }
-
-    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one,
-    /// and perhaps the beginning of a lock's name.
-    ///
-    /// # Errors
-    /// When the prefix is not in the namespace.
-    pub fn inside<'prefix>(&self, prefix: &'prefix str) -> Result<&'prefix str, CallError> {
-        self.shared.own_prefix(prefix).map(|(_, inside)| inside)
-    }
-
-    /// The host that this sidecar serves.
-    #[must_use]
-    pub fn host(&self) -> &Host {
-        &self.shared.settings.host
-    }
-}
-
-impl Shared {
-    pub(in crate::coordinator) fn resolve(
-        &self,
-        request: &KeyRequest,
-    ) -> Result<Target, CallError> {
-        let host = &self.settings.host;
+        let host = self.host();
         let overridden = request.host_id.is_some() || request.host_type.is_some();
         if overridden && !host.allow_override {
             return Err(CallError::OverrideForbidden);
@@ -68,11 +41,23 @@ impl Shared {
         Ok(Target { path, host_id, host_type, key: request.key.clone() })
     }
 
+    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one,
+    /// and perhaps the beginning of a lock's name.
+    ///
+    /// # Errors
+    /// When the prefix is not in the namespace.
+    pub fn inside<'prefix>(&self, prefix: &'prefix str) -> Result<&'prefix str, CallError> {
+        self.own_prefix(prefix).map(|(_, inside)| inside)
+    }
+
+    /// The host that this sidecar serves.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.shared.settings.host
+    }
+
     /// The path of a selected lock, which must be in this sidecar's container.
-    pub(in crate::coordinator) fn select(
-        &self,
-        selector: &LockSelector,
-    ) -> Result<LockPath, CallError> {
+    pub(crate) fn select(&self, selector: &LockSelector) -> Result<LockPath, CallError> {
         match selector {
             LockSelector::Key(request, permit) => {
                 if *permit != Permit::FIRST {
@@ -84,8 +69,15 @@ impl Shared {
         }
     }
 
-    pub(in crate::coordinator) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
-        let namespace = &self.settings.host.namespace;
+    /// S28: in the layout `webjobs` a lock has one permit.
+    pub(crate) fn check_permits(&self, field: &'static str) -> Result<(), CallError> {
+        let layout = self.host().namespace.layout;
+        if layout.has_permits() { Ok(()) } else { Err(CallError::NoPermits { field }) }
+    }
+
+    /// This lock, if it is one of this sidecar's.
+    pub(crate) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
+        let namespace = &self.host().namespace;
         if namespace.name_of(&path).is_some() {
             return Ok(path);
         }
@@ -95,8 +87,8 @@ impl Shared {
     }
 
     /// What the names in the container begin with, of the locks there.
-    pub(in crate::coordinator) fn prefix(&self, under: &Under) -> Result<String, CallError> {
-        let host = &self.settings.host;
+    pub(crate) fn prefix(&self, under: &Under) -> Result<String, CallError> {
+        let host = self.host();
         match under {
             Under::OwnHostId => Ok(host.namespace.host_prefix(&host.host_id)),
             Under::HostId(host_id) => Ok(host.namespace.host_prefix(host_id)),
@@ -106,11 +98,11 @@ impl Shared {
 
     /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what
     /// follows the namespace in it.
-    pub(in crate::coordinator) fn own_prefix<'prefix>(
+    fn own_prefix<'prefix>(
         &self,
         prefix: &'prefix str,
     ) -> Result<(String, &'prefix str), CallError> {
-        let namespace = &self.settings.host.namespace;
+        let namespace = &self.host().namespace;
         let mut own = format!("{}/", namespace.container);
         let in_container = prefix.strip_prefix(&own);
         if !namespace.prefix.as_str().is_empty() {

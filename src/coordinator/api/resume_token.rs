@@ -8,12 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use super::error::CallError;
 use super::occurrences::Named;
-use super::request::{ResumeRequest, Target};
-use super::revision::check_needs;
-use crate::coordinator::Shared;
 use crate::coordinator::actor::caller::Caller;
+use crate::coordinator::{CallError, Coordinator, ResumeRequest, Target, check_needs};
 use crate::hold::{Resume, StoreBounds, Terms};
 use crate::lock::{FencingToken, HostId, HostType, LeaseId, LockKey, LockMode, Namespace, Permit};
 use crate::record::Record;
@@ -112,22 +109,15 @@ impl End {
 /// A token that was read.
 pub(crate) struct Resumed {
     pub(crate) target: Target,
-    pub(in crate::coordinator) permit: Permit,
-    pub(in crate::coordinator) hold: LeaseId,
+    pub(crate) permit: Permit,
+    pub(crate) hold: LeaseId,
     pub(crate) resume: Resume,
     /// The occurrence that the hold is of, if it is of one.
-    pub(in crate::coordinator) named: Option<Named>,
-}
-
-impl Resumed {
-    /// The hold goes on at this sidecar (S34).
-    pub(in crate::coordinator) fn set_sidecar(&mut self, sidecar: &Arc<str>) {
-        Arc::make_mut(&mut self.resume.terms).record.sidecar = Arc::clone(sidecar);
-    }
+    pub(crate) named: Option<Named>,
 }
 
 /// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
-pub(in crate::coordinator) fn make(
+pub(crate) fn make(
     namespace: &Namespace,
     caller: &Caller,
     named: Option<&Named>,
@@ -174,20 +164,17 @@ pub(in crate::coordinator) fn make(
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&content).unwrap_or_default())
 }
 
-impl Shared {
+impl Coordinator {
     /// Reads a client's resume request.
-    pub(in crate::coordinator) fn read_resume(
-        &self,
-        request: &ResumeRequest,
-    ) -> Result<Resumed, CallError> {
+    pub(crate) fn read_resume(&self, request: &ResumeRequest) -> Result<Resumed, CallError> {
         let bytes =
             URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
         let Preface { needs } =
             serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
-        check_needs(needs, self.settings.revision)?;
+        check_needs(needs, self.settings().revision)?;
         let content: Content =
             serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
-        let namespace = &self.settings.host.namespace;
+        let namespace = &self.host().namespace;
         let container = namespace.all_prefix();
         if content.place != container {
             return Err(CallError::ForeignPath { path: content.place, container });
@@ -195,8 +182,7 @@ impl Shared {
         let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
         let named = permit == Permit::FIRST || namespace.layout.has_permits();
         let target = self.target_of(&content).filter(|_| named).ok_or(CallError::ResumeToken)?;
-        let clock = self.clock.as_ref();
-        checked(content, target, permit, request, clock).ok_or(CallError::ResumeToken)
+        self.checked(content, target, permit, request).ok_or(CallError::ResumeToken)
     }
 
     /// The lock that the token names by its key.
@@ -206,77 +192,80 @@ impl Shared {
         let key = LockKey::new(&content.function, &content.scope, mode).ok()?;
         let host_id = HostId::parse(&content.host_id).ok()?;
         let host_type = HostType::parse(&content.host_type).ok()?;
-        let path = self.settings.host.namespace.lock_path(&host_id, &host_type, &key).ok()?;
+        let path = self.host().namespace.lock_path(&host_id, &host_type, &key).ok()?;
         Some(Target { path, host_id, host_type, key })
     }
-}
 
-fn checked(
-    content: Content,
-    target: Target,
-    permit: Permit,
-    request: &ResumeRequest,
-    clock: &dyn Clock,
-) -> Option<Resumed> {
-    let now = clock.now();
-    let lease_duration = Duration::from_secs(content.lease_seconds);
-    if lease_duration < MIN_LEASE_DURATION || lease_duration > MAX_LEASE_DURATION {
-        return None;
+    fn checked(
+        &self,
+        content: Content,
+        target: Target,
+        permit: Permit,
+        request: &ResumeRequest,
+    ) -> Option<Resumed> {
+        let clock = self.clock();
+        let now = clock.now();
+        let lease_duration = Duration::from_secs(content.lease_seconds);
+        if lease_duration < MIN_LEASE_DURATION || lease_duration > MAX_LEASE_DURATION {
+            return None;
+        }
+        let believed_until = believed_until(request, now, lease_duration, clock);
+        let max_hold_ends = content.max_hold_ends.map(|end| end.left(clock));
+        let (min_hold, min_hold_ends) = content.min_hold_ends.left(clock);
+        let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
+            max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
+            min_hold_ends,
+        });
+        let mut max_hold = max_hold_ends.map(|(left, _)| left);
+        if !content.auto_renew {
+            // One lease duration and no more: the renewal that resumes adds nothing (S11).
+            let rest = believed_until.saturating_since(now);
+            max_hold = Some(max_hold.map_or(rest, |duration| duration.min(rest)));
+        }
+        let record = Record {
+            token: FencingToken::from_u64(content.token),
+            holder: content.holder,
+            host_type: content.host_type,
+            // S34: the hold goes on at this sidecar.
+            sidecar: Arc::clone(&self.settings().sidecar),
+            ..Record::for_key(&target.key)
+        };
+        let terms = Terms {
+            lease_duration,
+            wait: Duration::ZERO,
+            max_hold,
+            min_hold,
+            progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
+            auto_renew: content.auto_renew,
+            request_id: String::new(),
+            rebalance: false,
+            resumable: true,
+            record,
+            decides: content.decides || content.occurrence.is_some(),
+            seen: None,
+        };
+        let token = FencingToken::from_u64(content.token)?;
+        let named = content.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {
+            let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
+            Named::resumed(target.path.permit(permit), occurrence, token, attempt)
+        });
+        Some(Resumed {
+            named,
+            target,
+            permit,
+            hold: LeaseId::parse(&content.hold)?,
+            resume: Resume {
+                lease_id: LeaseId::parse(&content.lease)?,
+                token,
+                generation: content.generation,
+                attempt: request.attempt_id.clone(),
+                terms: Arc::new(terms),
+                believed_until,
+                acquired_at: UnixMillis(content.acquired_at),
+                bounds,
+            },
+        })
     }
-    let believed_until = believed_until(request, now, lease_duration, clock);
-    let max_hold_ends = content.max_hold_ends.map(|end| end.left(clock));
-    let (min_hold, min_hold_ends) = content.min_hold_ends.left(clock);
-    let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
-        max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
-        min_hold_ends,
-    });
-    let mut max_hold = max_hold_ends.map(|(left, _)| left);
-    if !content.auto_renew {
-        // One lease duration and no more: the renewal that resumes adds nothing (S11).
-        let rest = believed_until.saturating_since(now);
-        max_hold = Some(max_hold.map_or(rest, |duration| duration.min(rest)));
-    }
-    let record = Record {
-        token: FencingToken::from_u64(content.token),
-        holder: content.holder,
-        host_type: content.host_type,
-        ..Record::for_key(&target.key)
-    };
-    let terms = Terms {
-        lease_duration,
-        wait: Duration::ZERO,
-        max_hold,
-        min_hold,
-        progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
-        auto_renew: content.auto_renew,
-        request_id: String::new(),
-        rebalance: false,
-        resumable: true,
-        record,
-        decides: content.decides || content.occurrence.is_some(),
-        seen: None,
-    };
-    let token = FencingToken::from_u64(content.token)?;
-    let named = content.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {
-        let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
-        Named::resumed(target.path.permit(permit), occurrence, token, attempt)
-    });
-    Some(Resumed {
-        named,
-        target,
-        permit,
-        hold: LeaseId::parse(&content.hold)?,
-        resume: Resume {
-            lease_id: LeaseId::parse(&content.lease)?,
-            token,
-            generation: content.generation,
-            attempt: request.attempt_id.clone(),
-            terms: Arc::new(terms),
-            believed_until,
-            acquired_at: UnixMillis(content.acquired_at),
-            bounds,
-        },
-    })
 }
 
 /// How long the client may rely on its hold, at most: by its own word where clocks compare, else as if it had

@@ -1,6 +1,6 @@
 //! Which requests a sidecar serves (S37).
 
-use super::error::CallError;
+use crate::coordinator::CallError;
 
 /// The number that grows with each field of a request that changes what its caller gets.
 /// proto/revisions.json says which field came with which.

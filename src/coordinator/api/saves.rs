@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 
-use super::decider::Decider;
-use super::error::CallError;
-use super::hold_event::{HeldEvent, HoldEvent};
-use super::request::{Released, Validity};
-use crate::coordinator::Coordinator;
 use crate::coordinator::actor::registry::Registry;
 use crate::coordinator::actor::task::{Command, HoldCall, Task};
-use crate::coordinator::observe::{LockEvent, LockEventKind};
-use crate::coordinator::released_before;
+use crate::coordinator::{
+    CallError, Coordinator, Decider, HeldEvent, HoldEvent, LockEvent, LockEventKind, Released,
+    Validity, released_before,
+};
 use crate::hold::{CallerId, Event, HolderCall, SaveAsked, SaveId, SaveOutcome};
 use crate::lock::{LeaseId, Permit};
 use crate::record::{CheckpointValue, Found, Verdict};
@@ -59,27 +56,20 @@ pub(crate) struct Saving {
 
 /// What to save, and where the outcome goes.
 #[derive(Debug)]
-pub(in crate::coordinator) struct SaveCall {
+pub(crate) struct SaveCall {
     saving: Saving,
     reply: oneshot::Sender<SaveOutcome>,
 }
 
 /// The calls of one lock that wait for the outcome of a save.
 #[derive(Debug, Default)]
-pub(in crate::coordinator) struct Saves {
+pub(crate) struct Saves {
     last: u64,
-    waiting: BTreeMap<SaveId, WaitingSave>,
-}
-
-/// A call that waits for the outcome of its save.
-#[derive(Debug)]
-struct WaitingSave {
-    decider: Option<Decider>,
-    reply: oneshot::Sender<SaveOutcome>,
+    waiting: BTreeMap<SaveId, SaveCall>,
 }
 
 impl Saves {
-    fn add(&mut self, save: WaitingSave) -> SaveId {
+    fn add(&mut self, save: SaveCall) -> SaveId {
         self.last += 1;
         let id = SaveId(self.last);
         self.waiting.insert(id, save);
@@ -87,8 +77,8 @@ impl Saves {
     }
 
     /// What else is written with a save (T8).
-    pub(in crate::coordinator) fn decide(&self, id: SaveId, found: &Found) -> Verdict {
-        let decider = self.waiting.get(&id).and_then(|save| save.decider.as_ref());
+    pub(crate) fn decide(&self, id: SaveId, found: &Found) -> Verdict {
+        let decider = self.waiting.get(&id).and_then(|save| save.saving.decider.as_ref());
         decider.map_or(Verdict::Nothing, |decider| decider.decide(found))
     }
 
@@ -143,9 +133,9 @@ impl Coordinator {
         generation: Option<u64>,
         saving: Saving,
     ) -> Result<(Released, Option<Option<SaveOutcome>>), CallError> {
+        let call = HoldCall { lease_id, generation };
         let before = |registry: &Registry| {
-            let ended = registry.ended(lease_id, generation);
-            ended.map(released_before).ok_or_else(|| registry.unknown_lease())
+            registry.ended(call).map(released_before).ok_or_else(|| registry.unknown_lease())
         };
         let (save, saved) = if saving.value.is_none() && saving.decider.is_none() {
             (None, None)
@@ -157,13 +147,12 @@ impl Coordinator {
         {
             let registry = self.shared.registry();
             if let Some(entry) = registry.hold(lease_id) {
-                let call = HoldCall { lease_id, generation };
                 let command = Command::Release(call, save, reply);
                 if registry.send(&entry.path, command).is_err() {
                     return Err(registry.unknown_lease());
                 }
             } else {
-                registry.loss_is_known(lease_id, generation);
+                registry.loss_is_known(call);
                 drop((save, reply));
             }
         }
@@ -183,12 +172,15 @@ impl Coordinator {
         generation: Option<u64>,
         decider: Decider,
     ) -> Result<SaveOutcome, CallError> {
-        let call = HoldCall { lease_id, generation };
-        let (reply, outcome) = oneshot::channel();
         let saving = Saving { value: None, decider: Some(decider) };
+        self.save_with(HoldCall { lease_id, generation }, saving).await
+    }
+
+    async fn save_with(&self, call: HoldCall, saving: Saving) -> Result<SaveOutcome, CallError> {
+        let (reply, outcome) = oneshot::channel();
         let save = SaveCall { saving, reply };
         self.ask(call, |answer| Command::Save(call, save, answer)).await?;
-        outcome.await.map_err(|_| self.shared.registry().why_over(lease_id, generation))
+        outcome.await.map_err(|_| self.shared.registry().why_over(call))
     }
 
     /// Replaces the lock's checkpoint; answers when the store has it (S24).
@@ -204,25 +196,21 @@ impl Coordinator {
     ) -> Result<Saved, CallError> {
         self.check_checkpoints("value")?;
         let call = HoldCall { lease_id, generation };
-        let (reply, outcome) = oneshot::channel();
         let saving = Saving { value: Some(value), decider: None };
-        let save = SaveCall { saving, reply };
-        self.ask(call, |answer| Command::Save(call, save, answer)).await?;
-        match outcome.await {
+        match self.save_with(call, saving).await? {
             // A checkpoint that was saved has a version.
-            Ok(SaveOutcome::Saved { version: Some(version) }) => {
+            SaveOutcome::Saved { version: Some(version) } => {
                 // The hold may have ended with its save: then nothing of its validity is left.
                 let validity = self.get_hold(lease_id, generation).await;
                 let ended = || self.shared.validity(self.clock().now());
                 let validity = validity.map_or_else(|_| ended(), |held| held.validity);
                 Ok(Saved { version, validity })
             }
-            Ok(SaveOutcome::NotSaved(store_failure)) => Err(CallError::StoreFailure(store_failure)),
-            Ok(SaveOutcome::Unknown) => Err(CallError::CheckpointUnknown),
-            Ok(
-                SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended,
-            )
-            | Err(_) => Err(self.shared.registry().why_over(lease_id, generation)),
+            SaveOutcome::NotSaved(store_failure) => Err(CallError::StoreFailure(store_failure)),
+            SaveOutcome::Unknown => Err(CallError::CheckpointUnknown),
+            SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended => {
+                Err(self.shared.registry().why_over(call))
+            }
         }
     }
 
@@ -235,41 +223,27 @@ impl Coordinator {
 
 impl Task {
     /// Asks the machine to save; what the hold is answered tells whether it could ask at all.
-    pub(in crate::coordinator) fn save(
-        &mut self,
-        call: HoldCall,
-        save: SaveCall,
-    ) -> Result<Validity, CallError> {
-        let validity = self.ask(call, |caller| Event::Call {
-            caller,
-            generation: call.generation,
-            call: HolderCall::Validity,
-        })?;
+    pub(crate) fn save(&mut self, call: HoldCall, save: SaveCall) -> Result<Validity, CallError> {
+        let validity = self.ask(call, HolderCall::Validity)?;
         if let Some(caller) = self.holder(call.lease_id) {
             self.save_of(caller, call.generation, save);
         }
         Ok(validity)
     }
 
-    pub(in crate::coordinator) fn save_of(
+    pub(crate) fn save_of(
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
-        save: SaveCall,
+        mut save: SaveCall,
     ) {
-        let SaveCall { saving: Saving { value, decider }, reply } = save;
-        let decides = decider.is_some();
-        let id = self.aside().saves.add(WaitingSave { decider, reply });
+        let (value, decides) = (save.saving.value.take(), save.saving.decider.is_some());
+        let id = self.aside().saves.add(save);
         let save = SaveAsked { id, value, decides };
         self.feed(Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 
-    pub(in crate::coordinator) fn tell_saved(
-        &mut self,
-        permit: Permit,
-        id: SaveId,
-        outcome: SaveOutcome,
-    ) {
+    pub(crate) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
         let path = self.path_of(permit);
         let kind = LockEventKind::Saved { outcome: &outcome };
         self.shared.observe(&LockEvent::of(&path, kind));
@@ -278,7 +252,7 @@ impl Task {
     }
 
     /// The lease of a hold was broken and runs out (S22).
-    pub(in crate::coordinator) fn tell_revoked(&mut self, id: CallerId, valid_until: Instant) {
+    pub(crate) fn tell_revoked(&mut self, id: CallerId, valid_until: Instant) {
         let Some(caller) = self.callers.get(&id) else { return };
         let (token, path) = (caller.token, self.path_of(caller.permit));
         let break_note = self.break_note(caller.permit).cloned();
@@ -293,10 +267,7 @@ impl Task {
 }
 
 /// What became of a checkpoint that came with a release.
-pub(in crate::coordinator) fn outcome(
-    saved: Option<SaveOutcome>,
-    released: &Released,
-) -> CheckpointOutcome {
+pub(crate) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> CheckpointOutcome {
     let detail = match saved {
         Some(SaveOutcome::Saved { version: Some(version) }) => {
             return CheckpointOutcome::Saved { version };

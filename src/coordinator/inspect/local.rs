@@ -1,48 +1,42 @@
 //! What is known here without asking the store: of a lock, of its hold, and of this sidecar.
 
-use std::time::Duration;
-
 use super::merged::scheduled;
-use crate::coordinator::Coordinator;
 use crate::coordinator::actor::caller::Caller;
 use crate::coordinator::actor::registry::HoldEntry;
 use crate::coordinator::actor::task::{Command, HoldCall, Task};
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::request::{
-    Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState,
+use crate::coordinator::{
+    CallError, Coordinator, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState,
 };
-use crate::hold::{Event, Handed, HolderCall, Holding, Known};
+use crate::hold::{Handed, HolderCall, Holding, Known};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
-use crate::record::{Checkpoint, Record};
+use crate::record::Record;
 use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
-use crate::time::{Instant, UnixMillis};
+use crate::time::Instant;
 
 /// Callers that wait for a lock and are told of by name.
 const NAMED: usize = 8;
 
 /// A look at a path's machine.
 #[derive(Clone, Debug)]
-pub(in crate::coordinator) struct LocalView {
-    pub(in crate::coordinator) record: Option<Record>,
-    pub(in crate::coordinator) active: bool,
-    pub(in crate::coordinator) resting: bool,
-    /// Until when the lock is kept from callers here, by the wall clock, for a holder that may not know its
-    /// end (S13).
-    pub(in crate::coordinator) kept_until: Option<UnixMillis>,
-    /// The lease was broken and runs out, with the note of that (S22).
-    pub(in crate::coordinator) revoked: Option<Option<BreakNote>>,
-    /// The lease, while somebody holds the lock.
-    pub(in crate::coordinator) lease: Option<LeaseHere>,
-    pub(in crate::coordinator) checkpoint: Option<Checkpoint>,
-    pub(in crate::coordinator) schedule: Option<Box<ScheduleRecord>>,
-    pub(in crate::coordinator) waiters: usize,
+pub(crate) struct LocalView {
+    /// The lock as a machine here has it, if one does.
+    pub(crate) here: Option<LockRecord>,
+    pub(crate) waiters: usize,
     /// The first of them by name.
-    pub(in crate::coordinator) waiting: Vec<String>,
+    pub(crate) waiting: Vec<String>,
     /// The greatest token seen or granted here.
-    pub(in crate::coordinator) highest: Option<FencingToken>,
+    pub(crate) highest: Option<FencingToken>,
     /// The newest grant by a hand-off here, which the record in the store may not tell of (S10).
-    pub(in crate::coordinator) handed: Option<Handed>,
+    pub(crate) handed: Option<Handed>,
+}
+
+impl LocalView {
+    /// The lock, if it is shown as it is here: somebody holds it here, or it rests here.
+    pub(crate) fn shown(&self) -> Option<&LockRecord> {
+        let here = self.here.as_ref();
+        here.filter(|here| here.held_here || here.state == LockState::Resting)
+    }
 }
 
 /// How long a hold of a caller here is valid, for people who look.
@@ -66,7 +60,7 @@ impl Coordinator {
             valid_until: hold.valid_until,
             at_risk: hold.at_risk,
         };
-        registry.holds().map(here).collect()
+        registry.holds.values().map(here).collect()
     }
 
     /// A hold that is not over, by its lease id; changes nothing of it.
@@ -81,61 +75,21 @@ impl Coordinator {
         let call = HoldCall { lease_id, generation };
         self.ask(call, |reply| Command::GetHold(call, reply)).await
     }
-
-    /// This sidecar's name in records (S34).
-    #[must_use]
-    pub fn sidecar(&self) -> &str {
-        &self.shared.settings.sidecar
-    }
-
-    /// How many holds and waiting callers there may be.
-    #[must_use]
-    pub fn capacity(&self) -> Capacity {
-        let settings = &self.shared.settings;
-        Capacity { holds: settings.max_holds, waiters: settings.max_waiters }
-    }
-
-    /// The lease duration for callers that give none.
-    #[must_use]
-    pub fn lease_duration(&self) -> Duration {
-        self.shared.settings.lease_duration
-    }
-
-    /// Whether locks may be broken through this sidecar (S17).
-    #[must_use]
-    pub fn allows_breaks(&self) -> bool {
-        self.shared.settings.allow_break
-    }
-
-    /// Which requests this sidecar serves: [`REVISION`](crate::coordinator::REVISION), but in tests (S37).
-    #[must_use]
-    pub fn revision(&self) -> u32 {
-        self.shared.settings.revision
-    }
-
-    /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
-    #[must_use]
-    pub fn allows_schedule_changes(&self) -> bool {
-        self.shared.settings.allow_schedule_changes
-    }
 }
 
 impl Task {
     /// A hold that is not over. What time has ended is over, also for who only asks (S4).
-    pub(in crate::coordinator) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
-        let generation = call.generation;
-        if let Some(caller) = self.holder(call.lease_id) {
-            self.feed(Event::Call { caller, generation, call: HolderCall::Validity });
-        }
+    pub(crate) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
+        let validity = self.ask(call, HolderCall::Validity);
         let caller = self.holder(call.lease_id);
         let holding = self.pool.holdings().find(|(_, holding)| Some(holding.caller) == caller);
+        let Some((permit, holding)) = holding else {
+            return Err(validity.err().unwrap_or(CallError::UnknownLease));
+        };
         // S14: one that is gone without a word may believe what it was told last, and nothing beyond it.
-        let (validity, permit, holding) = match holding {
-            Some((permit, holding)) if holding.disconnected => {
-                (self.shared.validity(holding.told_until), permit, holding)
-            }
-            Some((permit, holding)) => (self.validity(call)?, permit, holding),
-            None => return Err(self.validity(call).err().unwrap_or(CallError::UnknownLease)),
+        let validity = match holding.disconnected {
+            true => self.shared.validity(holding.told_until),
+            false => validity?,
         };
         let at_risk = self.shared.registry().hold(call.lease_id).is_some_and(|hold| hold.at_risk);
         let state = match (holding.disconnected, holding.revoked, at_risk) {
@@ -165,30 +119,31 @@ impl Task {
     }
 
     /// When the hold of this caller ends at the latest, with what has extended it (S11).
-    pub(in crate::coordinator) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
+    pub(crate) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
         caller.max_hold_ends.map(|at| self.shared.deadline(at))
     }
 
     /// One of the lock's permits as it is here; whoever waits for any of them waits for it too.
-    pub(in crate::coordinator) fn view(&self, permit: Permit) -> LocalView {
-        let holding = self.holding(permit);
+    pub(crate) fn view(&self, permit: Permit) -> LocalView {
         LocalView {
-            active: holding.as_ref().is_some_and(|holding| holding.active),
-            resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
-            kept_until: holding.as_ref().and_then(|holding| self.shared.kept_until(holding)),
-            revoked: holding
-                .as_ref()
-                .filter(|holding| holding.revoked || self.is_broken_here(permit, holding))
-                .map(|_| self.note(permit)),
-            lease: holding.as_ref().and_then(lease),
-            checkpoint: self.known(permit).and_then(Known::checkpoint),
-            schedule: self.scheduled(permit),
+            here: self.holding(permit).map(|holding| self.held_here(permit, &holding)),
             waiters: self.pool.waiting(),
             waiting: self.waiting_by_name(),
             highest: self.highest(permit),
             handed: self.pool.handed(permit).cloned(),
-            record: holding.map(|holding| self.shared.record_of(&holding)),
         }
+    }
+
+    /// A permit of a machine here, whose lease may have been broken and run out (S22).
+    fn held_here(&self, permit: Permit, holding: &Holding) -> LockRecord {
+        let mut here = self.record_here(permit);
+        if holding.revoked || self.is_broken_here(permit, holding) {
+            here.break_note = self.note(permit);
+            if here.state == LockState::Held {
+                here.state = LockState::Breaking;
+            }
+        }
+        here
     }
 
     /// Who waits, for people: those that have waited for the longest.
@@ -217,7 +172,7 @@ impl Task {
     }
 
     /// The same as a record.
-    pub(in crate::coordinator) fn record_here(&self, permit: Permit) -> LockRecord {
+    pub(crate) fn record_here(&self, permit: Permit) -> LockRecord {
         let holding = self.holding(permit);
         let record = match (&holding, self.known(permit)) {
             (Some(holding), _) => self.shared.record_of(holding),
@@ -225,8 +180,7 @@ impl Task {
             (None, None) => Record::default(),
         };
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
-        let elsewhere = holding.is_none();
-        let kept_until = holding.as_ref().and_then(|holding| self.shared.kept_until(holding));
+        let kept_until = holding.as_ref().and_then(|holding| holding.kept_until);
         LockRecord {
             checkpoint: self.known(permit).and_then(Known::checkpoint),
             schedule: self.scheduled(permit),
@@ -238,16 +192,16 @@ impl Task {
             // It goes to each of them whenever one comes or is served.
             waiting_here: Vec::new(),
             lease: holding.as_ref().and_then(lease),
-            held_here: holding.is_some_and(|holding| holding.active),
+            held_here: holding.as_ref().is_some_and(|holding| holding.active),
             break_note: None,
-            kept_until,
-            holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
+            kept_until: kept_until.map(|until| self.shared.wall_at(until)),
+            holder_is_last_recorded: holding.is_none() && self.shared.settings.function_instance,
         }
     }
 }
 
 /// Of a record and a hand-off here, what was granted last (S10).
-pub(in crate::coordinator) fn newest(record: Record, handed: Option<&Handed>) -> Record {
+pub(crate) fn newest(record: Record, handed: Option<&Handed>) -> Record {
     match handed {
         Some(handed) => handed.or_newer(record),
         None => record,

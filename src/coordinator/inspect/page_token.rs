@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest as _, Sha256};
 
-use crate::coordinator::entropy::{Entropy as _, SystemEntropy};
+use crate::coordinator::{Entropy as _, SystemEntropy};
 
 /// Places are filled up to a multiple of this, so that the length of a token does not tell that of a name.
 const BLOCK: usize = 1_024;
@@ -29,7 +29,7 @@ impl fmt::Debug for PageTokens {
 }
 
 impl PageTokens {
-    pub(in crate::coordinator) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // From the system even in a simulated world: what is in a token is seen by nobody.
         let secret = [SystemEntropy.bits(), SystemEntropy.bits()].map(u128::to_be_bytes);
         let secret = Sha256::digest(secret.concat());

@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::local::{LocalView, newest};
+use super::local::LocalView;
 use crate::coordinator::actor::task::Command;
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::request::{LockRecord, LockSelector, LockState, TokenStatus};
-use crate::coordinator::store_io::understood;
-use crate::coordinator::{Coordinator, Shared};
+use crate::coordinator::{
+    CallError, Coordinator, LockRecord, LockSelector, LockState, Shared, TokenStatus,
+};
 use crate::hold::Holding;
 use crate::lock::{FencingToken, HostId, LockPath};
 use crate::record::{Checkpoint, Labels, Record, ShareName};
-use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List, StoreError, StoredLock};
+use crate::store::{LeaseState, LeaseStoreExt as _, List, Listing, StoreError};
 use crate::time::{Instant, UnixMillis};
 
 /// Where locks are.
@@ -59,7 +58,7 @@ impl Coordinator {
     /// # Errors
     /// When the store cannot be asked. A lock that was never taken is `Available`.
     pub async fn get(&self, selector: &LockSelector) -> Result<LockRecord, CallError> {
-        let path = self.shared.select(selector)?;
+        let path = self.select(selector)?;
         self.shared.record(&path).await
     }
 
@@ -72,7 +71,7 @@ impl Coordinator {
         &self,
         selector: &LockSelector,
     ) -> Result<LockRecord, CallError> {
-        let path = self.shared.select(selector)?;
+        let path = self.select(selector)?;
         let record = self.shared.record(&path).await?;
         if record.written_at.is_some() {
             return Ok(record);
@@ -82,7 +81,7 @@ impl Coordinator {
         let checkpoint = match stored {
             Ok(stored) => Checkpoint::from_fields(&stored.fields),
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => None,
-            Err(error) => return Err(store_error(&error)),
+            Err(error) => return Err(error.into()),
         };
         Ok(LockRecord { checkpoint, ..record })
     }
@@ -98,13 +97,9 @@ impl Coordinator {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let prefix = self.shared.prefix(&request.under)?;
-        let place = match &request.page_token {
-            Some(token) => {
-                Some(self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken)?)
-            }
-            None => None,
-        };
+        let prefix = self.prefix(&request.under)?;
+        let open = |token| self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken);
+        let place = request.page_token.as_deref().map(open).transpose()?;
         let mut list = List {
             container: namespace.container.clone(),
             prefix,
@@ -137,7 +132,7 @@ impl Coordinator {
     /// # Errors
     /// When the path cannot be made.
     pub fn watch(&self, selector: &LockSelector) -> Result<LockWatch, CallError> {
-        let path = self.shared.select(selector)?;
+        let path = self.select(selector)?;
         let changes = self.shared.registry().watch(&path);
         Ok(LockWatch { coordinator: self.clone(), path, changes, last: None })
     }
@@ -153,7 +148,7 @@ impl Coordinator {
         selector: &LockSelector,
         token: FencingToken,
     ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
-        let path = self.shared.select(selector)?;
+        let path = self.select(selector)?;
         let stored = self.shared.record(&path).await?.record.token;
         let newest = stored.max(self.shared.highest(&path).await);
         let status = match newest {
@@ -178,8 +173,7 @@ impl LockRecord {
     /// Whether its holder, or last holder, named this share (S34).
     #[must_use]
     pub fn is_of_share(&self, share: &ShareName) -> bool {
-        let sharing = self.record.sharing.as_deref();
-        sharing.and_then(|sharing| sharing.share.as_ref()) == Some(share)
+        self.record.share() == Some(share)
     }
 
     /// Whether its record has all of these labels, with the same values.
@@ -191,7 +185,7 @@ impl LockRecord {
 
     /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same,
     /// whether it is known from here or from the store.
-    pub(in crate::coordinator) fn shows_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
         fn seen(lock: &LockRecord) -> impl PartialEq {
             let record = &lock.record;
             let holder = (&record.holder, &record.host_type, record.labels.as_map());
@@ -228,8 +222,7 @@ impl LockWatch {
 impl Shared {
     /// A page of the store, and where the next one begins.
     async fn page(&self, list: List) -> Result<(Vec<LockRecord>, Option<String>), CallError> {
-        let listing = self.asked(self.patience(), self.store.list(list)).await;
-        let listing = listing.map_err(|error| store_error(&error))?;
+        let listing = self.asked(self.patience(), self.store.list(list)).await?;
         let mut records = Vec::with_capacity(listing.locks.len());
         for (path, stored) in listing.locks {
             let view = self.look(&path).await;
@@ -238,13 +231,21 @@ impl Shared {
         Ok((records, listing.continuation))
     }
 
-    /// What is known of the lock: from here if it is held here, else from the store.
-    pub(in crate::coordinator) async fn record(
+    /// A page of the locks under a prefix, as the store has them.
+    pub(crate) async fn store_page(
         &self,
-        path: &LockPath,
-    ) -> Result<LockRecord, CallError> {
+        prefix: &str,
+        continuation: Option<String>,
+    ) -> Result<Listing, StoreError> {
+        let container = self.settings.host.namespace.container.clone();
+        let list = List { container, prefix: prefix.to_owned(), continuation, limit: STORE_PAGE };
+        self.asked(PATIENCE, self.store.list(list)).await
+    }
+
+    /// What is known of the lock: from here if it is held here, else from the store.
+    pub(crate) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
-        if view.as_ref().is_some_and(|view| view.active || view.resting) {
+        if view.as_ref().is_some_and(|view| view.shown().is_some()) {
             return Ok(self.merged(path, None, view.as_ref(), None));
         }
         let stored = self.asked(self.patience(), self.store.read_record(path)).await;
@@ -253,12 +254,11 @@ impl Shared {
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
                 return Ok(self.merged(path, None, view.as_ref(), None));
             }
-            Err(error) => return Err(store_error(&error)),
+            Err(error) => return Err(error.into()),
         };
         let note = match stored.lease {
             LeaseState::Breaking | LeaseState::Broken => {
-                let note = self.asked(self.patience(), self.store.read_break_note(path)).await;
-                note.map_err(|error| store_error(&error))?
+                self.asked(self.patience(), self.store.read_break_note(path)).await?
             }
             LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
         };
@@ -270,7 +270,7 @@ impl Shared {
         if self.readiness.is_out() { OUTAGE_PATIENCE } else { PATIENCE }
     }
 
-    pub(in crate::coordinator) async fn look(&self, path: &LockPath) -> Option<LocalView> {
+    pub(crate) async fn look(&self, path: &LockPath) -> Option<LocalView> {
         let (reply, answer) = oneshot::channel();
         let (lock, permit) = self.permit_of(path);
         self.registry().send(&lock, Command::Look(permit, reply)).ok()?;
@@ -281,34 +281,11 @@ impl Shared {
     async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
         let view = self.look(path).await;
         // The lock's task knows of the permits that were wanted since it began.
-        view.and_then(|view| view.highest).max(self.registry().highest(path))
-    }
-
-    /// One record from what the store has and what is known here.
-    pub(in crate::coordinator) fn merged(
-        &self,
-        path: &LockPath,
-        stored: Option<StoredLock>,
-        view: Option<&LocalView>,
-        note: Option<BreakNote>,
-    ) -> LockRecord {
-        let mut record = super::merged::merged(path, stored, view, note);
-        let handed = view.and_then(|view| view.handed.clone());
-        let handed = handed.or_else(|| self.registry().handed(path));
-        record.record = newest(record.record, handed.as_ref());
-        let held = matches!(record.state, LockState::Held | LockState::Breaking);
-        record.holder_is_last_recorded = held && self.holder_is_last_recorded(record.held_here);
-        record
-    }
-
-    /// Whether a lock that somebody has may be another's than its record says: in the layout that is shared
-    /// with WebJobs, whose hosts leave no record.
-    pub(in crate::coordinator) const fn holder_is_last_recorded(&self, held_here: bool) -> bool {
-        self.settings.function_instance && !held_here
+        view.and_then(|view| view.highest).max(self.registry().lock_cache.highest(path))
     }
 
     /// What is true now of a lock that is held here.
-    pub(in crate::coordinator) fn record_of(&self, holding: &Holding) -> Record {
+    pub(crate) fn record_of(&self, holding: &Holding) -> Record {
         Record {
             token: Some(holding.token),
             acquired_at: Some(holding.acquired_at),
@@ -317,29 +294,22 @@ impl Shared {
         }
     }
 
-    /// Until when nobody here is granted the lock of a holder that may not know its end (S13).
-    pub(in crate::coordinator) fn kept_until(&self, holding: &Holding) -> Option<UnixMillis> {
-        holding.kept_until.map(|until| self.wall_at(until))
-    }
-
     /// A moment that lies ahead, by the wall clock: for people.
-    fn wall_at(&self, at: Instant) -> UnixMillis {
+    pub(crate) fn wall_at(&self, at: Instant) -> UnixMillis {
         self.clock.wall() + at.saturating_since(self.clock.now())
     }
 }
 
-pub(crate) fn store_error(error: &StoreError) -> CallError {
-    CallError::StoreFailure(understood::store_failure(error))
-}
-
 /// Pages of the store that one call for a page of locks looks at, at the most.
 const STORE_PAGES: usize = 10;
+/// Locks that a page of the store has, where all of them are listed.
+const STORE_PAGE: usize = 1_000;
 
 /// How long a call about records waits for the store: less than clients wait for the call, so that they are
 /// told why it failed.
-pub(in crate::coordinator) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// The same while the store is known not to answer: who looks then wants to know just that.
 const OUTAGE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Looks again at a store that is not ready after this long (S18).
-pub(in crate::coordinator) const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -11,19 +11,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::records::{PATIENCE, Under, store_error};
+use super::records::PATIENCE;
 use super::watched_prefix::WatchedPrefix;
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::request::{LockRecord, LockState};
-use crate::coordinator::budget::Part;
 use crate::coordinator::store_io::rate_limit::RateLimited;
-use crate::coordinator::{Coordinator, Shared};
+use crate::coordinator::{CallError, Coordinator, LockRecord, LockState, Part, Shared, Under};
 use crate::lock::LockPath;
-use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List};
+use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _};
 use crate::time::{Instant, UnixMillis};
 
-/// Locks that are asked of the store at a time.
-const PAGE: usize = 1_000;
 /// Locks that a follower looks at before it lets others go on.
 const BATCH: usize = 64;
 /// What it costs to remember that a follower was told of a lock.
@@ -62,7 +57,7 @@ impl Coordinator {
     /// # Errors
     /// When the prefix is not in this sidecar's namespace.
     pub fn watch_locks(&self, under: &Under, filter: Filter) -> Result<LocksWatch, CallError> {
-        let prefix = self.shared.prefix(under)?;
+        let prefix = self.prefix(under)?;
         let mut registry = self.shared.registry();
         let (followed, is_new) = registry.follow(&prefix, &self.shared.followed);
         let ticks = followed.follower();
@@ -126,17 +121,10 @@ async fn list(shared: &Shared, prefix: &str, followed: &WatchedPrefix) -> Result
     let at = shared.clock.wall();
     let (mut continuation, mut reads) = (None, 0);
     loop {
-        let list = List {
-            container: shared.settings.host.namespace.container.clone(),
-            prefix: prefix.to_owned(),
-            continuation,
-            limit: PAGE,
-        };
         // S38: a page is megabytes where names are long, and there may be many prefixes.
         let turn = tokio::time::timeout(PATIENCE, shared.listings.acquire()).await;
-        let _turn = turn.map_err(|_elapsed| store_error(&RateLimited::error(PATIENCE)))?;
-        let page = shared.asked(PATIENCE, shared.store.list(list)).await;
-        let page = page.map_err(|error| store_error(&error))?;
+        let _turn = turn.map_err(|_elapsed| RateLimited::error(PATIENCE))?;
+        let page = shared.store_page(prefix, continuation).await?;
         for (path, stored) in page.locks {
             let view = shared.look(&path).await;
             let note = match stored.lease {
@@ -184,7 +172,7 @@ async fn take_in_changes(shared: &Shared, followed: &WatchedPrefix) -> Result<()
     let mut reads = 0;
     for (path, released) in followed.take_changed() {
         let view = shared.look(&path).await;
-        let here = view.as_ref().is_some_and(|view| view.active || view.resting);
+        let here = view.as_ref().is_some_and(|view| view.shown().is_some());
         let record = if here {
             Some(shared.merged(&path, None, view.as_ref(), None))
         } else if released {

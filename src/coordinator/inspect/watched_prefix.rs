@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use crate::coordinator::api::error::CallError;
-use crate::coordinator::api::request::LockRecord;
-use crate::coordinator::budget::{Budget, Part};
+use crate::coordinator::{Budget, CallError, LockRecord, Part};
 use crate::lock::LockPath;
 use crate::record::{Labels, Record};
 use crate::schedule::{Ended, Occasion, ScheduleRecord};
@@ -25,7 +23,7 @@ const LABELS: (usize, usize) = (6, 560);
 
 /// What all followers of the same locks share.
 #[derive(Debug)]
-pub(in crate::coordinator) struct WatchedPrefix {
+pub(crate) struct WatchedPrefix {
     state: Mutex<FollowedLocks>,
     /// Moves with everything that there is to tell; its receivers are the followers.
     ticks: watch::Sender<u64>,
@@ -35,39 +33,38 @@ pub(in crate::coordinator) struct WatchedPrefix {
 }
 
 #[derive(Debug)]
-pub(in crate::coordinator) struct FollowedLocks {
-    pub(in crate::coordinator) locks: BTreeMap<LockPath, FollowedLock>,
+pub(crate) struct FollowedLocks {
+    pub(crate) locks: BTreeMap<LockPath, FollowedLock>,
     /// The locks in the order of their newest changes.
-    pub(in crate::coordinator) order: BTreeMap<u64, LockPath>,
-    /// What the locks have of the budget.
-    part: Part,
+    pub(crate) order: BTreeMap<u64, LockPath>,
+    budget: Arc<Budget>,
     /// The newest change.
     version: u64,
     /// How often locks were taken out.
-    pub(in crate::coordinator) removals: u64,
-    pub(in crate::coordinator) listings: u64,
+    pub(crate) removals: u64,
+    pub(crate) listings: u64,
     /// When the newest listing was made.
-    pub(in crate::coordinator) listed_at: Option<UnixMillis>,
-    pub(in crate::coordinator) failure: Option<CallError>,
+    pub(crate) listed_at: Option<UnixMillis>,
+    pub(crate) failure: Option<CallError>,
 }
 
 #[derive(Debug)]
-pub(in crate::coordinator) struct FollowedLock {
-    pub(in crate::coordinator) record: Box<LockRecord>,
+pub(crate) struct FollowedLock {
+    pub(crate) record: Box<LockRecord>,
     /// What it has of the budget.
-    bytes: usize,
+    _part: Part,
     version: u64,
     /// The listing in which it was found last.
     listing: u64,
 }
 
 impl WatchedPrefix {
-    pub(in crate::coordinator) fn new(budget: &Arc<Budget>) -> Arc<Self> {
+    pub(crate) fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(FollowedLocks {
                 locks: BTreeMap::new(),
                 order: BTreeMap::new(),
-                part: budget.nothing(),
+                budget: Arc::clone(budget),
                 version: 0,
                 removals: 0,
                 listings: 0,
@@ -81,7 +78,7 @@ impl WatchedPrefix {
     }
 
     /// A lock has changed here.
-    pub(in crate::coordinator) fn note(&self, path: &LockPath, released: bool) {
+    pub(crate) fn note(&self, path: &LockPath, released: bool) {
         let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
         if changed.len() < CHANGED_HERE || changed.contains_key(path) {
             changed.insert(path.clone(), released);
@@ -90,38 +87,37 @@ impl WatchedPrefix {
         self.wake.notify_one();
     }
 
-    pub(in crate::coordinator) fn take_changed(&self) -> BTreeMap<LockPath, bool> {
+    pub(crate) fn take_changed(&self) -> BTreeMap<LockPath, bool> {
         let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *changed)
     }
 
     /// Waits until a lock has changed here.
-    pub(in crate::coordinator) async fn changed(&self) {
+    pub(crate) async fn changed(&self) {
         self.wake.notified().await;
     }
 
-    pub(in crate::coordinator) fn has_followers(&self) -> bool {
+    pub(crate) fn has_followers(&self) -> bool {
         self.ticks.receiver_count() > 0
     }
 
-    pub(in crate::coordinator) fn follower(&self) -> watch::Receiver<u64> {
+    pub(crate) fn follower(&self) -> watch::Receiver<u64> {
         self.ticks.subscribe()
     }
 
-    pub(in crate::coordinator) fn state(&self) -> MutexGuard<'_, FollowedLocks> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, FollowedLocks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is something to tell.
-    pub(in crate::coordinator) fn tick(&self) {
+    pub(crate) fn tick(&self) {
         self.ticks.send_modify(|ticks| *ticks += 1);
     }
 
     /// Nothing is known any more: followers are told why, whenever they read.
-    pub(in crate::coordinator) fn fail(&self, error: CallError) {
+    pub(crate) fn fail(&self, error: CallError) {
         let mut state = self.state();
         (state.locks, state.order) = (BTreeMap::new(), BTreeMap::new());
-        state.part.give_back();
         state.failure = Some(error);
         drop(state);
         self.tick();
@@ -130,11 +126,7 @@ impl WatchedPrefix {
 
 impl FollowedLocks {
     /// Takes a record in, if there is memory for it.
-    pub(in crate::coordinator) fn put(
-        &mut self,
-        record: LockRecord,
-        listing: u64,
-    ) -> Result<(), CallError> {
+    pub(crate) fn put(&mut self, record: LockRecord, listing: u64) -> Result<(), CallError> {
         let known = self.locks.get_mut(&record.path);
         let mut before = None;
         if let Some(known) = known {
@@ -145,36 +137,34 @@ impl FollowedLocks {
             if same_wait && shown.shows_the_same(&record) {
                 return Ok(());
             }
-            before = Some((known.version, known.bytes));
+            before = Some(known.version);
         }
         let bytes = PLACES + record.bytes();
-        let (version_before, bytes_before) = before.unzip();
+        let mut part = self.budget.nothing();
         // What is new leaves something for the growth of what others follow already.
         let is_new = self.listings == 0;
-        let part = &mut self.part;
         if !(if is_new { part.take_modestly(bytes) } else { part.take(bytes) }) {
             return Err(CallError::TooManyFollowed);
         }
-        part.give(bytes_before.unwrap_or_default());
-        if let Some(version) = version_before {
+        if let Some(version) = before {
             self.order.remove(&version);
         }
         self.version += 1;
         let (path, version) = (record.path.clone(), self.version);
         self.order.insert(version, path.clone());
-        self.locks.insert(path, FollowedLock { record: Box::new(record), bytes, version, listing });
+        let record = Box::new(record);
+        self.locks.insert(path, FollowedLock { record, _part: part, version, listing });
         Ok(())
     }
 
     /// Takes out what the newest listing has not found.
-    pub(in crate::coordinator) fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
+    pub(crate) fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
         let before = self.locks.len();
-        let (order, part) = (&mut self.order, &mut self.part);
+        let order = &mut self.order;
         self.locks.retain(|_, known| {
             let stays = known.listing == listing;
             if !stays {
                 order.remove(&known.version);
-                part.give(known.bytes);
             }
             stays
         });

@@ -1,292 +1,213 @@
 //! Carries out what the machine asks of the store: each becomes a request that the lock's task polls, whose
 //! answer is an event.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rate_limit::{RateLimited, Urgency};
+use super::rate_limit::{RateLimited, Urgency, Waiting};
 use super::readiness::Subject;
 use super::understood::{failure, granted, note_of, seen, stored};
 use crate::coordinator::Shared;
-use crate::coordinator::actor::requests::{Answered, Requests};
+use crate::coordinator::actor::requests::Answered;
 use crate::hold::{
-    Answer, Event, Failure, LeaseGranted, Look, Purpose, Request, RequestId, Rival, Stored,
+    Answer, Event, Failure, LeaseGranted, Look, Purpose, Request, RequestId, Stored,
 };
-use crate::lock::{LeaseId, LockPath, Permit};
+use crate::lock::{LeaseId, LockPath};
 use crate::record::{ETag, Record};
-use crate::store::{Acquire, BreakNote, LeaseState, LeaseStoreExt as _, StoreError, Write};
+use crate::store::{
+    Acquire, BreakNote, LeaseState, LeaseStoreExt as _, StoreError, StoredLock, Write,
+};
 use crate::time::Instant;
 
 /// How long a holder's loss waits for the note of the break to be read (S17). The holder's validity does not
 /// wait: at its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What a machine asks of the store, as [`crate::hold::Action::Store`] says.
-pub(in crate::coordinator) struct Ask {
-    pub(in crate::coordinator) request: RequestId,
-    pub(in crate::coordinator) what: Request,
-    pub(in crate::coordinator) timeout: Duration,
-}
-
-/// The machine that asks the store for something, and gets the answer.
-pub(in crate::coordinator) struct Requester {
+/// What a machine asks of the store for one of its permits, and how it is sent.
+pub(crate) struct Ask {
+    pub(crate) request: RequestId,
     /// The path of its permit.
-    pub(in crate::coordinator) path: LockPath,
-    pub(in crate::coordinator) permit: Permit,
+    pub(crate) path: LockPath,
     /// What this is for.
-    pub(in crate::coordinator) purpose: Purpose,
+    pub(crate) purpose: Purpose,
     /// The turn of its renewal has come already.
-    pub(in crate::coordinator) has_turn: bool,
+    pub(crate) has_turn: bool,
+    pub(crate) timeout: Duration,
 }
 
-/// Adds what a machine asks of the store to `requests`.
-pub(in crate::coordinator) fn send(
-    shared: &Arc<Shared>,
-    requests: &mut Requests,
-    requester: Requester,
-    ask: Ask,
-) {
-    let shared = Arc::clone(shared);
-    let Requester { path, permit, purpose, has_turn } = requester;
-    let Ask { request, what, timeout } = ask;
-    match what {
-        Request::Acquire { lease_id, duration, if_match, read } => {
-            let acquire = Acquire { lease_id, duration, if_match };
-            requests.add(permit, async move {
-                let (answer, read) = acquire_and_read(&shared, &path, acquire, read, timeout).await;
-                Event::Answer { request, answer: Answer::Acquire { lease: answer, read } }.into()
-            });
-        }
-        Request::Read => requests.add(permit, async move {
-            // What a hold reads decides whether it goes on (S16, S27).
-            let urgency = urgency(purpose, Urgency::Poll);
-            let answer = read(&shared, &path, urgency, timeout).await;
-            Event::Answer { request, answer: Answer::Read(answer) }.into()
-        }),
-        Request::Write { lease_id, if_match, fields } => {
-            let write = Write { lease_id, if_match: Some(if_match), fields };
-            // S16: a hold that is resumed is had only once its record is written.
-            let urgency = match purpose {
-                Purpose::Resume { until } => Urgency::Renewal(until),
-                Purpose::Hold { .. } | Purpose::Comeback | Purpose::Other => Urgency::Lease,
-            };
-            requests.add(permit, async move {
-                let (answer, note) = write_record(&shared, &path, write, urgency, timeout).await;
-                Answered { note, ..Event::Answer { request, answer: Answer::Write(answer) }.into() }
-            });
-        }
-        Request::Renew { lease_id, if_match } => {
-            let renew = Renew { request, lease_id, if_match, timeout };
-            requests.add(permit, async move {
-                match purpose {
-                    Purpose::Hold { .. } if has_turn => renew_now(&shared, &path, renew).await,
-                    Purpose::Hold { until } => renew_in_turn(&shared, &path, renew, until).await,
-                    Purpose::Resume { until } => prove(&shared, &path, renew, until).await,
-                    Purpose::Comeback | Purpose::Other => {
-                        let now = shared.clock.now();
-                        prove(&shared, &path, renew, now).await
-                    }
-                }
-            });
-        }
-        Request::Look { note } => requests.add(permit, async move {
-            // S22: without an answer a hold is lost.
-            let urgency = urgency(purpose, Urgency::Lease);
-            let (answer, note) = match look(&shared, &path, note, urgency, timeout).await {
-                Ok((look, note)) => (Ok(look), note),
-                Err(failure) => (Err(failure), None),
-            };
-            Answered { note, ..Event::Answer { request, answer: Answer::Look(answer) }.into() }
-        }),
-        Request::Break { if_match, rival } => {
-            requests.add(permit, async move {
-                let answer = break_for(&shared, &path, *rival, if_match, timeout).await;
-                Event::Answer { request, answer: Answer::Break(answer) }.into()
-            });
-        }
-        Request::Release { lease_id, if_match } => {
-            requests.add(permit, async move {
-                let answer = release(&shared, &path, lease_id, if_match, timeout).await;
-                Event::Answer { request, answer: Answer::Release(answer) }.into()
-            });
-        }
-    }
-}
-
-/// How urgent a question is, if it is `least` urgent for a lock that is not held here. A resume token may be
-/// forged, so what only that names takes no renewal's turn (S16).
-fn urgency(purpose: Purpose, least: Urgency) -> Urgency {
-    match purpose {
-        Purpose::Hold { until } | Purpose::Resume { until } => Urgency::Renewal(until),
-        Purpose::Comeback => Urgency::Lease,
-        Purpose::Other => least,
-    }
-}
-
-async fn acquire_and_read(
-    shared: &Shared,
-    path: &LockPath,
-    acquire: Acquire,
-    read: bool,
-    timeout: Duration,
-) -> (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>) {
-    let begun = shared.clock.now();
-    let acquiring = shared.limited(Urgency::Poll, timeout, shared.store.acquire(path, acquire));
-    let (answer, read) = if read && shared.store.features().tells_record {
-        let mut answer = acquiring.await;
-        let found = answer.as_mut().ok().and_then(|acquired| acquired.found.take());
-        let read = match (found, &answer) {
-            (Some(found), _) => Some(Ok(found)),
-            // Whoever has it is to be named, but not for so long that the refusal comes too late.
-            (None, Err(StoreError::Contended)) => {
-                let left = timeout.saturating_sub(shared.clock.now() - begun) / 2;
-                Some(shared.limited(Urgency::Poll, left, shared.store.read_record(path)).await)
+impl Ask {
+    /// Carries out what a machine asks for.
+    pub(crate) async fn send(self, shared: Arc<Shared>, what: Request) -> Answered {
+        let call = Call { shared: &shared, ask: &self };
+        let mut note = None;
+        let answer = match what {
+            Request::Acquire { lease_id, duration, if_match, read } => {
+                let acquire = Acquire { lease_id, duration, if_match };
+                let (lease, read) = Box::pin(call.acquire_and_read(acquire, read)).await;
+                Answer::Acquire { lease, read }
             }
-            // The machine asks for what it needs.
-            (None, _) => None,
+            Request::Read => {
+                // What a hold reads decides whether it goes on (S16, S27).
+                let reading = call.limited(self.urgency(Urgency::Poll), call.read());
+                Answer::Read(shared.answer(reading.await).map(stored))
+            }
+            Request::Write { lease_id, if_match, fields } => {
+                let write = Write { lease_id, if_match: Some(if_match), fields };
+                Answer::Write(Box::pin(call.write(write, &mut note)).await)
+            }
+            Request::Renew { lease_id, if_match } => return call.renew(lease_id, if_match).await,
+            Request::Look { note: with_note } => {
+                Answer::Look(Box::pin(call.look(with_note, &mut note)).await)
+            }
+            // A lease is broken for a caller that waits here, so that it runs out (S33, S35).
+            Request::Break { if_match, rival } => {
+                let breaking = shared.store.break_lease(&self.path, note_of(*rival), if_match);
+                let answer = gone(call.limited(Urgency::Lease, breaking).await);
+                shared.note(Subject::Break, answer.as_ref().err());
+                Answer::Break(answer.map(drop).map_err(|error| failure(&error)))
+            }
+            Request::Release { lease_id, if_match } => {
+                let releasing = shared.store.release(&self.path, lease_id, if_match);
+                Answer::Release(shared.answer(gone(call.limited(Urgency::Lease, releasing).await)))
+            }
         };
-        (answer, read.map(|read| read.map(stored).map_err(|error| failure(&error))))
-    } else if read {
-        let reading = shared.limited(Urgency::Poll, timeout, shared.store.read_record(path));
-        let (answer, read) = tokio::join!(acquiring, reading);
-        (answer, Some(read.map(stored).map_err(|error| failure(&error))))
-    } else {
-        (acquiring.await, None)
-    };
-    (shared.answer(answer).map(granted), read)
-}
+        Answered { note, ..Event::Answer { request: self.request, answer }.into() }
+    }
 
-/// Writes a record. Where the lease was broken, with the note of the break.
-async fn write_record(
-    shared: &Shared,
-    path: &LockPath,
-    write: Write,
-    urgency: Urgency,
-    timeout: Duration,
-) -> (Result<ETag, Failure>, Option<BreakNote>) {
-    let lease_id = write.lease_id;
-    let writing = shared.store.write_record(path, write);
-    let answer = shared.limited(urgency, timeout, writing).await;
-    match shared.answer(answer) {
-        Err(Failure::Taken) => {
-            let (why, note) = shared.why_gone(path, lease_id).await;
-            (Err(why), note)
+    /// How urgent a question is, if it is `least` urgent for a lock that is not held here. A resume token may
+    /// be forged, so what only that names takes no renewal's turn (S16).
+    const fn urgency(&self, least: Urgency) -> Urgency {
+        match self.purpose {
+            Purpose::Hold { until } | Purpose::Resume { until } => Urgency::Renewal(until),
+            Purpose::Comeback => Urgency::Lease,
+            Purpose::Other => least,
         }
-        answer => (answer.map(|written| written.etag), None),
     }
 }
 
-async fn read(
-    shared: &Shared,
-    path: &LockPath,
-    urgency: Urgency,
-    timeout: Duration,
-) -> Result<Stored, Failure> {
-    let reading = shared.store.read_record(path);
-    shared.answer(shared.limited(urgency, timeout, reading).await).map(stored)
+/// A request that is under way.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    shared: &'a Shared,
+    ask: &'a Ask,
 }
 
-async fn release(
-    shared: &Shared,
-    path: &LockPath,
-    lease_id: LeaseId,
-    if_match: Option<ETag>,
-    timeout: Duration,
-) -> Result<(), Failure> {
-    let releasing = shared.store.release(path, lease_id, if_match);
-    shared.answer(gone(shared.limited(Urgency::Lease, timeout, releasing).await))
-}
+impl Call<'_> {
+    async fn limited<T>(
+        &self,
+        urgency: Urgency,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        self.shared.limited(urgency, self.ask.timeout, call).await
+    }
 
-/// Breaks a lease for a caller that waits here, so that it runs out (S33, S35).
-async fn break_for(
-    shared: &Shared,
-    path: &LockPath,
-    rival: Rival,
-    if_match: ETag,
-    timeout: Duration,
-) -> Result<(), Failure> {
-    let breaking = shared.store.break_lease(path, note_of(rival), if_match);
-    let answer = gone(shared.limited(Urgency::Lease, timeout, breaking).await);
-    shared.note(Subject::Break, answer.as_ref().err());
-    answer.map(drop).map_err(|error| failure(&error))
-}
+    async fn read(&self) -> Result<StoredLock, StoreError> {
+        self.shared.store.read_record(&self.ask.path).await
+    }
 
-/// A renewal that the machine asks for.
-struct Renew {
-    request: RequestId,
-    lease_id: LeaseId,
-    if_match: Option<ETag>,
-    timeout: Duration,
-}
+    async fn acquire_and_read(
+        &self,
+        acquire: Acquire,
+        read: bool,
+    ) -> (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>) {
+        let Self { shared, ask: Ask { path, timeout, .. } } = self;
+        let begun = shared.clock.now();
+        let acquiring = self.limited(Urgency::Poll, shared.store.acquire(path, acquire));
+        let (answer, read) = if read && shared.store.features().tells_record {
+            let mut answer = acquiring.await;
+            let found = answer.as_mut().ok().and_then(|acquired| acquired.found.take());
+            let read = match (found, &answer) {
+                (Some(found), _) => Some(Ok(found)),
+                // Whoever has it is to be named, but not for so long that the refusal comes too late.
+                (None, Err(StoreError::Contended)) => {
+                    let left = timeout.saturating_sub(shared.clock.now() - begun) / 2;
+                    Some(shared.limited(Urgency::Poll, left, self.read()).await)
+                }
+                // The machine asks for what it needs.
+                (None, _) => None,
+            };
+            (answer, read)
+        } else if read {
+            let (answer, read) = tokio::join!(acquiring, self.limited(Urgency::Poll, self.read()));
+            (answer, Some(read))
+        } else {
+            (acquiring.await, None)
+        };
+        let read = read.map(|read| read.map(stored).map_err(|error| failure(&error)));
+        (shared.answer(answer).map(granted), read)
+    }
 
-/// Renews the lease of a hold, if it need not wait for its turn. A hold whose lease was broken looks for
-/// itself (S22).
-async fn renew_in_turn(
-    shared: &Shared,
-    path: &LockPath,
-    renew: Renew,
-    valid_until: Instant,
-) -> Answered {
-    let Some(waiting) = shared.limiter.enter(Urgency::Renewal(valid_until)) else {
-        return renew_now(shared, path, renew).await;
-    };
-    // S7: a renewal that waits is no try. The hold decides anew when its turn comes, and counts from then.
-    let left = valid_until.saturating_since(shared.clock.now());
-    let turn = async move {
-        // Without a turn until the end of its validity, the hold is over.
-        let _ = waiting.turn(left).await;
-        Event::RenewTurnCame.into()
-    };
-    let request = renew.request;
-    Answered { next: Some(Box::pin(turn)), ..Event::RenewHeldBack { request }.into() }
-}
+    /// Writes a record. Where the lease was broken, with the note of the break.
+    async fn write(&self, write: Write, note: &mut Option<BreakNote>) -> Result<ETag, Failure> {
+        let Self { shared, ask: Ask { path, purpose, .. } } = self;
+        // S16: a hold that is resumed is had only once its record is written.
+        let urgency = match *purpose {
+            Purpose::Resume { until } => Urgency::Renewal(until),
+            Purpose::Hold { .. } | Purpose::Comeback | Purpose::Other => Urgency::Lease,
+        };
+        let lease_id = write.lease_id;
+        let answer = self.limited(urgency, shared.store.write_record(path, write)).await;
+        let mut answer = shared.answer(answer).map(|written| written.etag);
+        if answer == Err(Failure::Taken) {
+            let (why, found) = shared.why_gone(path, lease_id).await;
+            (answer, *note) = (Err(why), found);
+        }
+        answer
+    }
 
-async fn renew_now(shared: &Shared, path: &LockPath, renew: Renew) -> Answered {
-    let Renew { request, lease_id, if_match, timeout } = renew;
-    let answer = limited(timeout, shared.store.renew(path, lease_id, if_match)).await;
-    let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
-    Event::Answer { request, answer: Answer::Renew(answer) }.into()
-}
+    /// Renews a lease: that of a hold, if the renewal need not wait for its turn; or one under which nothing
+    /// is held here, by the end of its client's belief (S16), or at once where a caller waits for its grant.
+    async fn renew(&self, lease_id: LeaseId, if_match: Option<ETag>) -> Answered {
+        let Self { shared, ask: Ask { request, path, purpose, has_turn, timeout } } = self;
+        let renewing = shared.store.renew(path, lease_id, if_match);
+        let (is_hold, answer) = match *purpose {
+            Purpose::Hold { until } => {
+                if !has_turn && let Some(waiting) = shared.limiter.enter(Urgency::Renewal(until)) {
+                    return shared.hold_back(*request, waiting, until);
+                }
+                (true, limited(*timeout, renewing).await)
+            }
+            Purpose::Resume { until } => {
+                (false, self.limited(Urgency::Renewal(until), renewing).await)
+            }
+            Purpose::Comeback | Purpose::Other => {
+                (false, self.limited(Urgency::Renewal(shared.clock.now()), renewing).await)
+            }
+        };
+        let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
+        // A hold whose lease was broken looks for itself (S22).
+        let note = match !is_hold && answer == Err(Failure::Broken) {
+            true => shared.break_note(path).await,
+            false => None,
+        };
+        let answer = Answer::Renew(answer);
+        Answered { note, ..Event::Answer { request: *request, answer }.into() }
+    }
 
-/// Renews a lease under which nothing is held here: by the end of its client's belief (S16), or at once where
-/// a caller waits for its grant.
-async fn prove(shared: &Shared, path: &LockPath, renew: Renew, until: Instant) -> Answered {
-    let Renew { request, lease_id, if_match, timeout } = renew;
-    let renewing = shared.store.renew(path, lease_id, if_match);
-    let answer = shared.limited(Urgency::Renewal(until), timeout, renewing).await;
-    let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
-    let note = match answer == Err(Failure::Broken) {
-        true => shared.break_note(path).await,
-        false => None,
-    };
-    Answered { note, ..Event::Answer { request, answer: Answer::Renew(answer) }.into() }
-}
-
-/// Reads a lock whose lease was broken, and the note beside it if that is asked for.
-async fn look(
-    shared: &Shared,
-    path: &LockPath,
-    note: bool,
-    urgency: Urgency,
-    timeout: Duration,
-) -> Result<(Look, Option<BreakNote>), Failure> {
-    let reading = shared.limited(urgency, timeout, shared.store.read_record(path));
-    let (read, note) = if note {
-        let note = limited(timeout, shared.store.read_break_note(path));
-        let (read, note) = tokio::join!(reading, note);
-        // Without its note a break counts as somebody else's: that is for the store to say, and not for its
-        // silence.
-        (read, note.map_err(|error| failure(&error))?)
-    } else {
-        let read = reading.await;
-        // S17: a later break has ended it, and its note is another.
-        let ended = read.as_ref().is_ok_and(|read| read.lease == LeaseState::Broken);
-        (read, if ended { shared.break_note(path).await } else { None })
-    };
-    let read = shared.answer(gone(read))?;
-    let breaking = read.lease == LeaseState::Breaking;
-    Ok((Look { stored: stored(read), breaking, note: note.as_ref().map(seen) }, note))
+    /// Reads a lock whose lease was broken, and the note beside it if that is asked for. Without an answer a
+    /// hold is lost (S22).
+    async fn look(&self, with_note: bool, note: &mut Option<BreakNote>) -> Result<Look, Failure> {
+        let Self { shared, ask } = self;
+        let reading = self.limited(ask.urgency(Urgency::Lease), self.read());
+        let read = if with_note {
+            let noting = limited(ask.timeout, shared.store.read_break_note(&ask.path));
+            let (read, noted) = tokio::join!(reading, noting);
+            // Without its note a break counts as somebody else's: that is for the store to say, and not for
+            // its silence.
+            *note = noted.map_err(|error| failure(&error))?;
+            read
+        } else {
+            let read = reading.await;
+            // S17: a later break has ended it, and its note is another.
+            if read.as_ref().is_ok_and(|read| read.lease == LeaseState::Broken) {
+                *note = shared.break_note(&ask.path).await;
+            }
+            read
+        };
+        let read = shared.answer(gone(read)).inspect_err(|_| *note = None)?;
+        let breaking = read.lease == LeaseState::Breaking;
+        Ok(Look { stored: stored(read), breaking, note: note.as_ref().map(seen) })
+    }
 }
 
 /// S7: a try that is not answered in time is given up; whether it was done is unknown.
@@ -310,6 +231,17 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
 }
 
 impl Shared {
+    /// S7: a renewal that waits is no try. The hold decides anew when its turn comes, and counts from then.
+    fn hold_back(&self, request: RequestId, waiting: Waiting, valid_until: Instant) -> Answered {
+        let left = valid_until.saturating_since(self.clock.now());
+        let turn = async move {
+            // Without a turn until the end of its validity, the hold is over.
+            let _ = waiting.turn(left).await;
+            Event::RenewTurnCame.into()
+        };
+        Answered { next: Some(Box::pin(turn)), ..Event::RenewHeldBack { request }.into() }
+    }
+
     /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for
     /// it, and for the note of the break (S17).
     async fn why_gone(&self, path: &LockPath, lease_id: LeaseId) -> (Failure, Option<BreakNote>) {
@@ -330,7 +262,7 @@ impl Shared {
 
     /// Asks the store something about a lock that no machine waits for. No caller of ours waits without end
     /// (S19).
-    pub(in crate::coordinator) async fn asked<T>(
+    pub(crate) async fn asked<T>(
         &self,
         timeout: Duration,
         call: impl Future<Output = Result<T, StoreError>>,
@@ -338,7 +270,7 @@ impl Shared {
         self.asked_about(Subject::Lock, timeout, call).await
     }
 
-    pub(in crate::coordinator) async fn asked_about<T>(
+    pub(crate) async fn asked_about<T>(
         &self,
         subject: Subject,
         timeout: Duration,

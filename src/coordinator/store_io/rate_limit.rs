@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-pub(in crate::coordinator) use needs::Lease;
+pub(crate) use needs::Lease;
 
 use budget::RequestBudget;
 use needs::Needs;
@@ -29,7 +29,7 @@ const NAP: (Duration, Duration) = (Duration::from_millis(5), Duration::from_mill
 
 /// What a request is for; the smallest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::coordinator) enum Urgency {
+pub(crate) enum Urgency {
     /// A lease, which runs out at this moment unless it is renewed.
     Renewal(Instant),
     /// A lease that is held: its record is written, or it is released.
@@ -49,7 +49,7 @@ pub struct RateStatus {
 
 /// A request was not sent: its turn did not come in time.
 #[derive(Debug)]
-pub(in crate::coordinator) struct RateLimited {
+pub(crate) struct RateLimited {
     waited: Duration,
 }
 
@@ -66,19 +66,19 @@ impl fmt::Display for RateLimited {
 impl std::error::Error for RateLimited {}
 
 impl RateLimited {
-    pub(in crate::coordinator) fn error(waited: Duration) -> StoreError {
+    pub(crate) fn error(waited: Duration) -> StoreError {
         StoreError::Throttled { sent: false, retry_after: None, source: Box::new(Self { waited }) }
     }
 
     /// Whether this says nothing about the store, because the request was not sent.
-    pub(in crate::coordinator) fn is(error: &StoreError) -> bool {
+    pub(crate) fn is(error: &StoreError) -> bool {
         matches!(error, StoreError::Throttled { source, .. } if source.is::<Self>())
     }
 }
 
 /// Where requests wait for their turn. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
-pub(in crate::coordinator) struct RateLimiter {
+pub(crate) struct RateLimiter {
     inner: Arc<SharedLimiter>,
 }
 
@@ -108,7 +108,7 @@ type TurnOrder = (Urgency, u64);
 
 /// A request that waits for its turn; dropped, it has left.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Waiting {
+pub(crate) struct Waiting {
     limiter: RateLimiter,
     place: TurnOrder,
     turn: oneshot::Receiver<()>,
@@ -116,13 +116,13 @@ pub(in crate::coordinator) struct Waiting {
 
 impl RateLimiter {
     /// One without a budget.
-    pub(in crate::coordinator) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let limited = AtomicBool::new(false);
         Self { inner: Arc::new(SharedLimiter { clock, limited, queue: Mutex::default() }) }
     }
 
     /// Lets a request go at once, which is `None`, or has it wait for its turn.
-    pub(in crate::coordinator) fn enter(&self, urgency: Urgency) -> Option<Waiting> {
+    pub(crate) fn enter(&self, urgency: Urgency) -> Option<Waiting> {
         if !self.inner.limited.load(Ordering::Relaxed) {
             return None;
         }
@@ -143,40 +143,31 @@ impl RateLimiter {
     }
 
     /// Takes note of the answer to a request that was sent.
-    pub(in crate::coordinator) fn note(&self, error: Option<&StoreError>) {
+    pub(crate) fn note(&self, error: Option<&StoreError>) {
         let now = self.inner.clock.now();
         let mut queue = self.queue();
-        match error {
-            Some(StoreError::Throttled { .. }) => {
-                if queue.throttled(now) {
-                    self.inner.limited.store(true, Ordering::Relaxed);
-                    let rate = queue.budget.rate().unwrap_or_default().round();
-                    tracing::warn!(rate, "the store throttles: requests are held back");
-                }
-            }
-            // Nobody knows whether the store would have taken it.
+        // Of these nobody knows whether the store would have taken it.
+        let is_unknown = matches!(
+            error,
             Some(
                 StoreError::Unavailable { .. }
-                | StoreError::NoDescriptors { .. }
-                | StoreError::Recreated { .. },
-            ) => {}
-            Some(
-                StoreError::Contended
-                | StoreError::LeaseLost { .. }
-                | StoreError::Changed
-                | StoreError::NotFound
-                | StoreError::NotHeld
-                | StoreError::ContainerMissing { .. }
-                | StoreError::Denied { .. }
-                | StoreError::Full { .. }
-                | StoreError::Fatal { .. },
+                    | StoreError::NoDescriptors { .. }
+                    | StoreError::Recreated { .. }
             )
-            | None => queue.budget.accepted(now),
+        );
+        if matches!(error, Some(StoreError::Throttled { .. })) {
+            if queue.throttled(now) {
+                self.inner.limited.store(true, Ordering::Relaxed);
+                let rate = queue.budget.rate().unwrap_or_default().round();
+                tracing::warn!(rate, "the store throttles: requests are held back");
+            }
+        } else if !is_unknown {
+            queue.budget.accepted(now);
         }
     }
 
     #[cfg(test)]
-    pub(in crate::coordinator) fn plant_blindness(&self) {
+    pub(crate) fn plant_blindness(&self) {
         let mut queue = self.queue();
         (queue.is_blind, queue.needs) = (true, Needs::default());
     }
@@ -234,19 +225,19 @@ impl LimiterQueue {
 
 /// The leases of one lock's task, as far as the limiter knows of them; dropped, it has none.
 #[derive(Debug)]
-pub(in crate::coordinator) struct Renewing {
+pub(crate) struct Renewing {
     limiter: RateLimiter,
     leases: Vec<Lease>,
 }
 
 impl Renewing {
     /// None as yet.
-    pub(in crate::coordinator) const fn new(limiter: RateLimiter) -> Self {
+    pub(crate) const fn new(limiter: RateLimiter) -> Self {
         Self { limiter, leases: Vec::new() }
     }
 
     /// From now on, the task renews the leases that `each` gives.
-    pub(in crate::coordinator) fn set<L: Iterator<Item = Lease>>(&mut self, each: impl Fn() -> L) {
+    pub(crate) fn set<L: Iterator<Item = Lease>>(&mut self, each: impl Fn() -> L) {
         if self.leases.iter().copied().eq(each()) {
             return;
         }
@@ -276,10 +267,7 @@ impl Waiting {
     ///
     /// # Errors
     /// When it does not come in time.
-    pub(in crate::coordinator) async fn turn(
-        mut self,
-        timeout: Duration,
-    ) -> Result<(), StoreError> {
+    pub(crate) async fn turn(mut self, timeout: Duration) -> Result<(), StoreError> {
         // The sender is only dropped with the limiter, and there is no turn to wait for then.
         let waited = tokio::time::timeout(timeout, &mut self.turn).await;
         waited.map(drop).map_err(|_elapsed| RateLimited::error(timeout))

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::coordinator::log_limit::LogLimit;
+use crate::coordinator::LogLimit;
 use crate::store::StoreError;
 use crate::time::Instant;
 
 /// Evidence younger than this makes a check unnecessary.
-pub(in crate::coordinator) const FRESH: Duration = Duration::from_secs(30);
+pub(crate) const FRESH: Duration = Duration::from_secs(30);
 
 /// What is known of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum StoreStatus {
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordinator) enum Subject {
+pub(crate) enum Subject {
     /// The store itself: a check.
     Store,
     /// A lock, or what stands beside one.
@@ -52,7 +52,7 @@ impl Subject {
 }
 
 #[derive(Debug)]
-pub(in crate::coordinator) struct Readiness {
+pub(crate) struct Readiness {
     status: watch::Sender<StoreStatus>,
     evidence: Mutex<Evidence>,
     /// Said also where other requests succeed over connections that they have.
@@ -81,12 +81,7 @@ impl Readiness {
     /// A request about `subject` ended like this. One connection that breaks is no outage: a store that has
     /// answered is not ready once no request has succeeded for [`OUTAGE`], or at once when it answers that it
     /// refuses us. What may be refused alone is for a check to look into.
-    pub(in crate::coordinator) fn note(
-        &self,
-        subject: Subject,
-        error: Option<&StoreError>,
-        now: Instant,
-    ) {
+    pub(crate) fn note(&self, subject: Subject, error: Option<&StoreError>, now: Instant) {
         let failure = error.filter(|error| makes_unusable(error));
         // To the end: of two threads that note, the later one sets the status that stays.
         let mut evidence = self.evidence();
@@ -103,14 +98,11 @@ impl Readiness {
         };
         let (lasts, failing_since) =
             (evidence.log.lasts(now), evidence.log.failing_since.unwrap_or(now));
-        match (line, failure) {
-            (Some(Line::Unusable), Some(error)) => {
-                tracing::warn!(cause = %error.chain(), "the store cannot be used");
-            }
-            (Some(Line::UsableAgain { after }), _) => {
-                tracing::info!(seconds = after.as_secs(), "the store can be used again");
-            }
-            (Some(Line::Unusable) | None, _) => {}
+        if let (Some(Line::Unusable), Some(error)) = (line, failure) {
+            tracing::warn!(cause = %error.chain(), "the store cannot be used");
+        }
+        if let Some(Line::UsableAgain { after }) = line {
+            tracing::info!(seconds = after.as_secs(), "the store can be used again");
         }
         if let Some(error @ StoreError::NoDescriptors { .. }) = failure
             && let Some(more) = self.no_descriptors.line(now)
@@ -123,27 +115,24 @@ impl Readiness {
         if passing && !lasts && *self.status.borrow() == StoreStatus::Ready {
             return;
         }
+        let since = match *self.status.borrow() {
+            StoreStatus::NotReady { since, .. } => since,
+            StoreStatus::Unknown | StoreStatus::Ready => failing_since,
+        };
+        let status = failure.map_or(StoreStatus::Ready, |error| StoreStatus::NotReady {
+            cause: error.chain(),
+            since,
+        });
         self.status.send_if_modified(|current| {
-            let status = match (failure, &*current) {
-                (None, _) => StoreStatus::Ready,
-                (Some(error), &StoreStatus::NotReady { since, .. }) => {
-                    StoreStatus::NotReady { cause: error.chain(), since }
-                }
-                (Some(error), StoreStatus::Unknown | StoreStatus::Ready) => {
-                    StoreStatus::NotReady { cause: error.chain(), since: failing_since }
-                }
-            };
             let modified = *current != status;
-            if modified {
-                *current = status;
-            }
+            *current = status;
             modified
         });
     }
 
     /// Whether the last check says nothing about now, or it is not yet known whether an outage has begun or
     /// is over.
-    pub(in crate::coordinator) fn is_stale(&self, now: Instant) -> bool {
+    pub(crate) fn is_stale(&self, now: Instant) -> bool {
         let (old, settling) = {
             let evidence = self.evidence();
             let old = evidence.noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
@@ -155,11 +144,11 @@ impl Readiness {
     }
 
     /// Whether it is known not to answer, or not to let us in.
-    pub(in crate::coordinator) fn is_out(&self) -> bool {
+    pub(crate) fn is_out(&self) -> bool {
         matches!(*self.status.borrow(), StoreStatus::NotReady { .. })
     }
 
-    pub(in crate::coordinator) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
         self.status.subscribe()
     }
 
@@ -171,21 +160,14 @@ impl Readiness {
 /// Whether a request that ended like this shows that the store cannot be used. A store that answers is there,
 /// whatever it answers; one that throttles works.
 const fn makes_unusable(error: &StoreError) -> bool {
-    match error {
+    matches!(
+        error,
         StoreError::Unavailable { .. }
-        | StoreError::NoDescriptors { .. }
-        | StoreError::Denied { .. }
-        | StoreError::Fatal { .. }
-        | StoreError::ContainerMissing { .. } => true,
-        StoreError::Contended
-        | StoreError::LeaseLost { .. }
-        | StoreError::Changed
-        | StoreError::NotFound
-        | StoreError::NotHeld
-        | StoreError::Full { .. }
-        | StoreError::Recreated { .. }
-        | StoreError::Throttled { .. } => false,
-    }
+            | StoreError::NoDescriptors { .. }
+            | StoreError::Denied { .. }
+            | StoreError::Fatal { .. }
+            | StoreError::ContainerMissing { .. }
+    )
 }
 
 /// No request succeeded for this long: an outage, and not a connection that broke.

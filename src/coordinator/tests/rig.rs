@@ -9,10 +9,8 @@ use crate::coordinator::{
 };
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
-    Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Permit, Permits,
-    Prefix,
+    Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Permit, Prefix,
 };
-use crate::record::{Labels, Sharing};
 use crate::scheduler::Scheduler;
 use crate::store::{LeaseState, LeaseStoreExt as _, MemoryStore, Operation};
 use crate::testing::{CountingStore, Counts, FaultPlan, FaultyStore, SimClock};
@@ -240,23 +238,7 @@ pub(crate) fn path(function: &str) -> LockPath {
 
 /// One try for a lock, on the terms that callers have who do not say.
 pub(crate) fn request(function: &str) -> HoldRequest {
-    HoldRequest {
-        key: key(function),
-        lease_duration: None,
-        wait: Duration::ZERO,
-        permits: Permits::ONE,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        sharing: Sharing::default(),
-        rebalance: false,
-        holder: None,
-        labels: Labels::default(),
-        occurrence: None,
-        trace_context: None,
-    }
+    HoldRequest::new(key(function))
 }
 
 pub(crate) fn waiting(function: &str, wait: Duration) -> HoldRequest {

@@ -17,13 +17,13 @@ impl Service {
             ("permits", self.namespace().layout.has_permits()),
             ("wait-without-end", true),
             ("sharing", true),
-            ("break", self.coordinator.allows_breaks()),
+            ("break", self.coordinator.settings().allow_break),
             ("host-id-override", host.allow_override),
             ("hand-over", self.limits.hand_over),
             ("schedules", self.has_schedules()),
             (
                 "schedule-changes",
-                self.has_schedules() && self.coordinator.allows_schedule_changes(),
+                self.has_schedules() && self.coordinator.settings().allow_schedule_changes,
             ),
         ];
         let features = features.into_iter().filter(|(_, can)| *can);
@@ -36,7 +36,7 @@ impl Service {
             host_type: host.host_type.to_string(),
             layout: host.namespace.layout.as_str().to_owned(),
             store: self.limits.store.to_owned(),
-            revision: self.coordinator.revision(),
+            revision: self.coordinator.settings().revision,
         }
     }
 
@@ -54,15 +54,15 @@ impl Service {
     }
 
     fn server_limits(&self) -> ServerLimits {
-        let capacity = self.coordinator.capacity();
+        let settings = self.coordinator.settings();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         ServerLimits {
             wait: Some(duration(self.limits.wait_ceiling)),
             max_hold: Some(duration(self.limits.max_hold_ceiling)),
             default_max_hold: Some(duration(self.limits.max_hold_default)),
-            default_lease_duration: Some(duration(self.coordinator.lease_duration())),
-            holds: count(capacity.holds),
-            waiters: count(capacity.waiters),
+            default_lease_duration: Some(duration(settings.lease_duration)),
+            holds: count(settings.max_holds),
+            waiters: count(settings.max_waiters),
             streams_per_connection: self.streams_per_connection,
             permits: match self.namespace().layout.has_permits() {
                 true => Permits::MAX.get().into(),

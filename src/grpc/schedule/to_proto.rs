@@ -14,7 +14,7 @@ use crate::timetable::{UtcSecond, zone_data_version};
 
 /// How a definition is understood.
 pub(super) fn understood(definition: &Definition) -> proto::UnderstoodSchedule {
-    let timetable = definition.timetable();
+    let timetable = &definition.timetable;
     proto::UnderstoodSchedule {
         expression: timetable.canonical().to_owned(),
         time_zone: timetable.zone().to_owned(),
@@ -64,7 +64,7 @@ pub(super) fn definition_in_force(
 ) -> proto::DefinitionInForce {
     let proto::UnderstoodSchedule { expression, time_zone, description, .. } =
         understood(definition);
-    let revision = definition.revision();
+    let revision = definition.revision;
     proto::DefinitionInForce { expression, time_zone, description, revision, conflict }
 }
 
@@ -155,40 +155,40 @@ fn intervention(by: &Intervention) -> proto::ScheduleIntervention {
 
 /// A definition as it was given: subscribing with it changes nothing.
 fn spec(definition: &Definition) -> proto::ScheduleSpec {
-    let (catch_up, catch_up_max) = match definition.catch_up() {
+    let (catch_up, catch_up_max) = match definition.catch_up {
         CatchUp::Latest => (proto::CatchUp::Latest, 0),
         CatchUp::None => (proto::CatchUp::None, 0),
         CatchUp::All(most) => (proto::CatchUp::All, most),
     };
-    let overlap = match definition.overlap() {
+    let overlap = match definition.overlap {
         Overlap::Follow => proto::Overlap::Follow,
         Overlap::Skip => proto::Overlap::Skip,
     };
-    let timeout = match definition.run_timeout() {
+    let timeout = match definition.run_timeout {
         RunTimeout::NextDue => None,
         RunTimeout::None => Some(schedule_spec::Timeout::NoRunTimeout(true)),
         RunTimeout::Duration(timeout) => {
             Some(schedule_spec::Timeout::RunTimeout(duration(timeout)))
         }
     };
-    let cron = definition.timetable().canonical().to_owned();
+    let cron = definition.timetable.canonical().to_owned();
     proto::ScheduleSpec {
         timetable: Some(schedule_spec::Timetable::Cron(cron)),
-        time_zone: definition.timetable().zone().to_owned(),
-        revision: definition.revision(),
+        time_zone: definition.timetable.zone().to_owned(),
+        revision: definition.revision,
         catch_up: catch_up.into(),
         catch_up_max,
-        catch_up_window: definition.catch_up_window().map(duration),
-        grace: definition.given_grace().map(duration),
+        catch_up_window: definition.catch_up_window.map(duration),
+        grace: definition.grace.map(duration),
         overlap: overlap.into(),
-        max_attempts: definition.given_attempts().unwrap_or_default(),
-        backoff: definition.given_backoff().map(duration),
+        max_attempts: definition.max_attempts.unwrap_or_default(),
+        backoff: definition.backoff.map(duration),
         timeout,
-        spread: Some(duration(definition.spread())),
-        takeover_check: definition.takeover_check().map(duration),
-        lease_duration: definition.lease_duration().map(duration),
-        stop_grace: definition.given_stop_grace().map(duration),
-        progress_timeout: definition.progress_timeout().map(duration),
+        spread: Some(duration(definition.spread)),
+        takeover_check: definition.takeover_check.map(duration),
+        lease_duration: definition.lease_duration.map(duration),
+        stop_grace: definition.stop_grace.map(duration),
+        progress_timeout: definition.progress_timeout.map(duration),
     }
 }
 
@@ -199,12 +199,12 @@ pub(super) fn preview(
     now: UtcSecond,
 ) -> proto::PreviewScheduleResponse {
     let definition = &preview.definition;
-    let timetable = definition.timetable();
+    let timetable = &definition.timetable;
     let after = preview.after.unwrap_or(now);
     let occurrence = |at: UtcSecond| {
         let starts_at = path.map(|path| {
             let name = path.as_str().as_bytes();
-            let offset = timetable.spread_offset(name, definition.spread(), at);
+            let offset = timetable.spread_offset(name, definition.spread, at);
             UtcSecond(at.0.saturating_add_unsigned(offset.as_secs()))
         });
         proto::Occurrence {

@@ -30,14 +30,14 @@ pub(super) fn due_at(view: &View<'_>, occurrence: UtcSecond) -> UtcSecond {
     }
     let definition = view.plan.definition();
     let name = view.path.as_str().as_bytes();
-    let offset = definition.timetable().spread_offset(name, definition.spread(), occurrence);
+    let offset = definition.timetable.spread_offset(name, definition.spread, occurrence);
     later(occurrence, offset.as_secs())
 }
 
 /// When the next occurrence falls due after the store's time, whatever is due by then (T17).
 #[must_use]
 pub fn next_due(view: &View<'_>) -> Option<UtcSecond> {
-    let (timetable, now) = (view.plan.definition().timetable(), view.store_time);
+    let (timetable, now) = (&view.plan.definition().timetable, view.store_time);
     let near = timetable.at_or_before(now).into_iter().chain(timetable.next(now));
     near.map(|at| due_at(view, at)).find(|due| *due > now)
 }
@@ -60,8 +60,7 @@ pub(super) fn scheduled(record: &mut ScheduleRecord, view: &View<'_>) -> Step {
         return Step::Wait(record.next.map(|next| due_at(view, next)));
     };
     if first > next {
-        let before =
-            view.plan.definition().timetable().previous(first).filter(|last| *last >= next);
+        let before = view.plan.definition().timetable.previous(first).filter(|last| *last >= next);
         // T14: that newer zone data has moved it is no miss: it is the same occurrence.
         let asked = view.plan.first().filter(|asked| *asked == next);
         if let Some(last) = before.or(asked) {
@@ -83,7 +82,7 @@ pub(super) fn newest_due(
     if due_at(view, next) > until {
         return None;
     }
-    let timetable = view.plan.definition().timetable();
+    let timetable = &view.plan.definition().timetable;
     let latest = timetable.at_or_before(due_until(view, until));
     let latest = latest.filter(|_| is_current(record, view));
     Some(latest.map_or(next, |latest| latest.max(next)))
@@ -91,7 +90,7 @@ pub(super) fn newest_due(
 
 /// Up to which instant occurrences are due by `at`: the newest may have its spread before it (T13).
 fn due_until(view: &View<'_>, at: UtcSecond) -> UtcSecond {
-    match view.plan.definition().timetable().at_or_before(at) {
+    match view.plan.definition().timetable.at_or_before(at) {
         Some(latest) if due_at(view, latest) > at => UtcSecond(latest.0.saturating_sub(1)),
         Some(_) | None => at,
     }
@@ -104,7 +103,7 @@ pub(super) fn is_current(record: &ScheduleRecord, view: &View<'_>) -> bool {
 
 /// T11: an occurrence that was tried before.
 fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: UtcSecond) -> Step {
-    let all = matches!(view.plan.definition().catch_up(), CatchUp::All(_));
+    let all = matches!(view.plan.definition().catch_up, CatchUp::All(_));
     let is_over = newest > next && !all || due_at(view, next) < oldest(view, newest);
     if is_over {
         if record.attempts.failures > 0 {
@@ -128,13 +127,13 @@ fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: 
 /// been run sooner.
 fn oldest(view: &View<'_>, newest: UtcSecond) -> UtcSecond {
     let definition = view.plan.definition();
-    let window = definition.catch_up_window();
+    let window = definition.catch_up_window;
     let span = window.unwrap_or(Definition::least_window()).as_secs();
     let by_span = UtcSecond(view.store_time.0.saturating_sub_unsigned(span));
     if window.is_some() {
         return by_span;
     }
-    let mut older = definition.timetable().occurrences_before(newest).take(definition.reach());
+    let mut older = definition.timetable.occurrences_before(newest).take(definition.reach());
     by_span.min(older.by_ref().last().unwrap_or(newest))
 }
 
@@ -174,7 +173,7 @@ pub(in crate::schedule) fn missed(
     last: UtcSecond,
     pause: Pause,
 ) -> u64 {
-    let timetable = plan.definition().timetable();
+    let timetable = &plan.definition().timetable;
     // T25: the first one may be beside the timetable.
     let asked = plan.first().filter(|first| timetable.at_or_before(*first) != Some(*first));
     let count = |after: UtcSecond, last: UtcSecond| {
@@ -205,7 +204,7 @@ fn first_to_run(
     if !runs(newest) {
         return None;
     }
-    match definition.catch_up() {
+    match definition.catch_up {
         CatchUp::Latest => Some(newest),
         CatchUp::None => {
             let late = view.store_time.seconds_since(due_at(view, newest));
@@ -215,7 +214,7 @@ fn first_to_run(
         }
         CatchUp::All(_) if !is_current(record, view) => Some(newest),
         CatchUp::All(most) => {
-            let older = definition.timetable().occurrences_before(newest);
+            let older = definition.timetable.occurrences_before(newest);
             // T25: the one that was asked for is before all of the timetable.
             let asked = view.plan.first().filter(|asked| *asked == next && runs(*asked));
             let older = older.take_while(|at| runs(*at)).chain(asked).take(most as usize);

@@ -117,7 +117,7 @@ fn conclude(
     adopt(record, view.plan);
     // T6: one that was withdrawn nobody has run.
     let is_over = report != Report::Withdrawn && !record.attempts.any();
-    if view.plan.definition().overlap() == Overlap::Skip && is_over {
+    if view.plan.definition().overlap == Overlap::Skip && is_over {
         skip_since(record, view, started);
     }
     retry_at
@@ -194,8 +194,8 @@ impl Attempts {
 /// T11: under LATEST and NONE retries end when the next is due.
 fn is_next_due(record: &ScheduleRecord, view: &View<'_>, at: UtcSecond) -> bool {
     let definition = view.plan.definition();
-    let ends = !matches!(definition.catch_up(), CatchUp::All(_)) && is_current(record, view);
-    let next = definition.timetable().next(at).filter(|_| ends);
+    let ends = !matches!(definition.catch_up, CatchUp::All(_)) && is_current(record, view);
+    let next = definition.timetable.next(at).filter(|_| ends);
     next.is_some_and(|next| due_at(view, next) <= view.store_time)
 }
 
@@ -217,7 +217,7 @@ pub(super) fn finish(
         // T16: what had fallen due when the timetable was replaced comes first.
         return adopt(record, view.plan);
     }
-    let timetable = view.plan.definition().timetable();
+    let timetable = &view.plan.definition().timetable;
     let after = if is_current {
         beyond(view, record.watermark)
     } else {
@@ -231,7 +231,7 @@ pub(super) fn finish(
 /// After which instant the next one is: `at`, which is final. Where newer zone data has moved it to a little
 /// later, that is the same occurrence, and a daily job is not run twice.
 fn beyond(view: &View<'_>, at: UtcSecond) -> UtcSecond {
-    let timetable = view.plan.definition().timetable();
+    let timetable = &view.plan.definition().timetable;
     if view.plan.first() == Some(at) || timetable.at_or_before(at) == Some(at) {
         return at;
     }

@@ -54,9 +54,10 @@ pub struct View<'a> {
 }
 
 /// Who has the lock's lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lease {
     /// Nobody has it.
+    #[default]
     Free,
     /// Somebody else: another sidecar, or a plain hold at this one.
     Elsewhere,
@@ -140,14 +141,8 @@ pub fn look(view: &View<'_>) -> Look {
     let next = draft.record.next;
     let decision = if draft.is_running(view) { Decision::Busy } else { draft.decide(view).0 };
     let is_free = !matches!(view.lease, Lease::Elsewhere);
-    let decision = match decision {
-        Decision::Run(_) | Decision::Settle if !is_free => Decision::Busy,
-        Decision::Run(_)
-        | Decision::Settle
-        | Decision::Busy
-        | Decision::Wait(_)
-        | Decision::RetryLater(_) => decision,
-    };
+    let starts = matches!(decision, Decision::Run(_) | Decision::Settle);
+    let decision = if starts && !is_free { Decision::Busy } else { decision };
     Look { decision, went_back, is_ahead, next }
 }
 
@@ -167,16 +162,19 @@ pub fn start(view: &View<'_>, token: FencingToken) -> Started {
     let (decision, mut record) = draft.decide(view);
     match decision {
         Decision::Run(occasion) => {
-            let attempts = attempts_of(&record, &occasion);
-            let told = telling::told(view, &record, &occasion, token);
+            let (attempts, at) = match occasion {
+                Occasion::Scheduled(at) => (record.attempts, at),
+                Occasion::ByHand { .. } => (record.by_hand, view.store_time),
+            };
             let run = Run {
                 occasion,
                 attempt: attempts.failures.saturating_add(1),
                 token,
                 started: writable(view.store_time),
-                deadline: told.deadline,
-                stop_grace: told.stop_grace,
+                deadline: telling::deadline(view, at),
+                stop_grace: view.plan.definition().stop_grace(),
             };
+            let told = telling::told(view, &record, &run);
             if matches!(run.occasion, Occasion::Scheduled(_)) {
                 record.started = Some(run.started);
             }
@@ -185,13 +183,6 @@ pub fn start(view: &View<'_>, token: FencingToken) -> Started {
         }
         Decision::Settle => Started::Settle(Box::new(record)),
         Decision::Wait(_) | Decision::RetryLater(_) | Decision::Busy => Started::Nothing,
-    }
-}
-
-const fn attempts_of(record: &ScheduleRecord, occasion: &Occasion) -> Attempts {
-    match occasion {
-        Occasion::Scheduled(_) => record.attempts,
-        Occasion::ByHand { .. } => record.by_hand,
     }
 }
 
@@ -222,7 +213,7 @@ impl Draft {
         if newest.watermark > record.watermark {
             (record.watermark, record.outcome) = (newest.watermark, None);
             if record.next.is_some_and(|next| next <= newest.watermark) {
-                record.next = view.plan.definition().timetable().next(newest.watermark);
+                record.next = view.plan.definition().timetable.next(newest.watermark);
                 record.attempts = Attempts::default();
             }
             self.went_back = true;
@@ -335,7 +326,7 @@ fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
         // T22: what came due since the other scheduler stopped is missed, also what was due before the plan
         // was written.
         record.plan = version;
-        record.next = plan.definition().timetable().next(record.watermark);
+        record.next = plan.definition().timetable.next(record.watermark);
         return;
     }
     if record.plan == version {
@@ -371,5 +362,5 @@ fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     record.plan = version;
     // The instant that the writer of the plan computed, so that zone data never gives two truths (T5).
     let next = plan.next().filter(|next| *next > after);
-    record.next = next.or_else(|| plan.definition().timetable().next(after));
+    record.next = next.or_else(|| plan.definition().timetable.next(after));
 }

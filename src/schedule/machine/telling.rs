@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use super::View;
 use super::due::due_at;
-use super::{View, attempts_of};
-use crate::lock::FencingToken;
 use crate::schedule::codec::writable;
 use crate::schedule::definition::{Overlap, RunTimeout};
-use crate::schedule::record::{Ended, Occasion, ScheduleRecord};
+use crate::schedule::record::{Ended, Occasion, Run, ScheduleRecord};
 use crate::schedule::run_id::RunId;
 use crate::timetable::UtcSecond;
 
@@ -46,36 +45,14 @@ pub struct Told {
     pub previous: Option<Ended>,
 }
 
-pub(super) fn told(
-    view: &View<'_>,
-    record: &ScheduleRecord,
-    occasion: &Occasion,
-    token: FencingToken,
-) -> Told {
-    let now = view.store_time;
-    let definition = view.plan.definition();
-    let (at, due, missed_count) = match occasion {
-        Occasion::Scheduled(at) => (*at, due_at(view, *at), record.missed_since),
-        Occasion::ByHand { .. } => (now, now, 0),
+/// What a run is told that begins now.
+pub(super) fn told(view: &View<'_>, record: &ScheduleRecord, run: &Run) -> Told {
+    let missed_count = match run.occasion {
+        Occasion::Scheduled(_) => record.missed_since,
+        Occasion::ByHand { .. } => 0,
     };
-    let attempt = attempts_of(record, occasion).failures.saturating_add(1);
-    let deadline = deadline(view, at);
-    let since_now = |at: UtcSecond| u64::try_from(at.seconds_since(now)).unwrap_or_default();
-    Told {
-        run_id: RunId { path: view.path.clone(), occasion: occasion.clone(), attempt, token },
-        scheduled_at: at,
-        local_time: definition.timetable().local_time(at),
-        attempt,
-        max_attempts: definition.max_attempts(),
-        lateness: Duration::from_secs(u64::try_from(now.seconds_since(due)).unwrap_or_default()),
-        missed_count,
-        deadline,
-        timeout: deadline.map(|deadline| Duration::from_secs(since_now(deadline))),
-        stop_grace: definition.stop_grace(),
-        progress_timeout: definition.progress_timeout(),
-        next_at: definition.timetable().next(at.max(now)),
-        previous: record.ended.first().cloned(),
-    }
+    let progress_timeout = view.plan.definition().progress_timeout;
+    Told { missed_count, progress_timeout, ..told_of(view, record, run) }
 }
 
 /// What a run is told again that goes on after its stream broke (S16): as it stands in the record, with the
@@ -84,40 +61,42 @@ pub(super) fn told(
 #[must_use]
 pub fn resumed(view: &View<'_>, id: &RunId, progress_timeout: Option<Duration>) -> Option<Told> {
     let record = view.record?;
-    let run = record.run.as_ref()?;
-    if (&run.occasion, run.attempt, run.token) != (&id.occasion, id.attempt, id.token) {
-        return None;
-    }
+    let run = record.run.as_ref().filter(|run| id.is_of(run))?;
+    Some(Told { progress_timeout, ..told_of(view, record, run) })
+}
+
+fn told_of(view: &View<'_>, record: &ScheduleRecord, run: &Run) -> Told {
+    let Run { ref occasion, attempt, token, started, deadline, stop_grace } = *run;
     let definition = view.plan.definition();
-    let (at, due) = match run.occasion {
+    let (at, due) = match *occasion {
         Occasion::Scheduled(at) => (at, due_at(view, at)),
-        Occasion::ByHand { .. } => (run.started, run.started),
+        Occasion::ByHand { .. } => (started, started),
     };
     let span = |from: UtcSecond, to: UtcSecond| {
         Duration::from_secs(u64::try_from(to.seconds_since(from)).unwrap_or_default())
     };
-    Some(Told {
-        run_id: id.clone(),
+    Told {
+        run_id: RunId { path: view.path.clone(), occasion: occasion.clone(), attempt, token },
         scheduled_at: at,
-        local_time: definition.timetable().local_time(at),
-        attempt: run.attempt,
+        local_time: definition.timetable.local_time(at),
+        attempt,
         max_attempts: definition.max_attempts(),
-        lateness: span(due, run.started),
+        lateness: span(due, started),
         missed_count: record.missed_since,
-        deadline: run.deadline,
-        timeout: run.deadline.map(|deadline| span(run.started, deadline)),
-        stop_grace: run.stop_grace,
-        progress_timeout,
-        next_at: definition.timetable().next(at.max(view.store_time)),
+        deadline,
+        timeout: deadline.map(|deadline| span(started, deadline)),
+        stop_grace,
+        progress_timeout: None,
+        next_at: definition.timetable.next(at.max(view.store_time)),
         previous: record.ended.first().cloned(),
-    })
+    }
 }
 
 /// T12: the run's time-out, or the next due time, but not less than one whole gap after the start.
-fn deadline(view: &View<'_>, at: UtcSecond) -> Option<UtcSecond> {
+pub(super) fn deadline(view: &View<'_>, at: UtcSecond) -> Option<UtcSecond> {
     let (definition, now) = (view.plan.definition(), view.store_time);
-    let timetable = definition.timetable();
-    let deadline = match definition.run_timeout() {
+    let timetable = &definition.timetable;
+    let deadline = match definition.run_timeout {
         RunTimeout::None => return None,
         RunTimeout::Duration(timeout) => {
             UtcSecond(now.0.saturating_add_unsigned(timeout.as_secs()))
@@ -127,7 +106,7 @@ fn deadline(view: &View<'_>, at: UtcSecond) -> Option<UtcSecond> {
             // A run by hand is between two occurrences: their gap.
             let begin = timetable.at_or_before(at).unwrap_or(at);
             let gap = timetable.next(begin)?.seconds_since(begin);
-            match definition.overlap() {
+            match definition.overlap {
                 Overlap::Follow => due_at(view, next).max(UtcSecond(now.0.saturating_add(gap))),
                 Overlap::Skip => {
                     let span = gap.saturating_mul(GAPS_OF_SKIP).max(DAY);

@@ -107,7 +107,7 @@ async fn t3_a_schedule_can_be_seen() {
     let info = sidecar.scheduler.schedule(&by_key("nightly")).await.unwrap();
     assert_eq!(info.subscribers_here, 1);
     let plan = info.plan.unwrap().unwrap();
-    assert_eq!(plan.definition().timetable().canonical(), "@every 1m");
+    assert_eq!(plan.definition().timetable.canonical(), "@every 1m");
     assert_eq!(info.state.unwrap().next, Some(at(120)));
     let request = ScheduleListRequest { under: Under::OwnHostId, page_size: 10, page_token: None };
     let page = sidecar.scheduler.list_schedules(request, |_| true).await;

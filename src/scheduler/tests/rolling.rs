@@ -137,7 +137,7 @@ async fn t16_a_new_subscriber_brings_back_a_definition_that_another_has_replaced
     standby(&mut subscribe(&elsewhere, spec("@every 420s"))).await;
     let in_force = || async {
         let info = elsewhere.scheduler.schedule(&by_key("nightly")).await.unwrap();
-        info.plan.unwrap().unwrap().definition().timetable().canonical().to_owned()
+        info.plan.unwrap().unwrap().definition().timetable.canonical().to_owned()
     };
     assert_eq!(in_force().await, "@every 7m");
     // A reconnect does not: it may have been told of the other one.

@@ -218,7 +218,7 @@ async fn t16_a_later_definition_of_the_same_revision_is_in_force_and_everybody_i
         panic!("{told:?}");
     };
     assert!(conflict);
-    assert_eq!(definition.timetable().canonical(), "@every 5m");
+    assert_eq!(definition.timetable.canonical(), "@every 5m");
 }
 
 #[tokio::test(start_paused = true)]

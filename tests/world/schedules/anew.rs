@@ -94,12 +94,12 @@ fn is_reset(
     (before, after): (&Plan, &Plan),
     begins: UtcSecond,
 ) -> bool {
-    let revision = reset.revision.unwrap_or_else(|| before.definition().revision());
+    let revision = reset.revision.unwrap_or_else(|| before.definition().revision);
     let is_begin = match reset.watermark {
         Some(watermark) => begins == watermark,
         None => reset.asked.0 - APART <= begins.0 && begins <= latest(world),
     };
-    is_begin && after.definition().revision() == revision && after.version() == before.version()
+    is_begin && after.definition().revision == revision && after.version() == before.version()
 }
 
 /// A record is written that has taken in another reset: it begins where the plan says. None if it has taken

@@ -69,7 +69,7 @@ async fn are_kept(world: &World) -> bool {
         let seen = state.schedules.seen(&lock);
         let Some(record) = seen.record.clone() else { continue };
         let Some(definition) = of_timetable(&seen.definitions, &record.plan.hash) else { continue };
-        let timetable = definition.timetable().clone();
+        let timetable = definition.timetable.clone();
         let due: Vec<UtcSecond> = timetable
             .occurrences_after(UtcSecond(begun.0 + APART))
             .take_while(|at| *at <= ended)

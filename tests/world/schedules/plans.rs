@@ -58,7 +58,7 @@ pub(super) fn written(
     if new.number < old.number || new.number == old.number && new.hash != old.hash {
         return is_lost("a definition is lost");
     }
-    let revision = |plan: &Plan| plan.definition().revision();
+    let revision = |plan: &Plan| plan.definition().revision;
     if revision(&after) < revision(&before) {
         return Some(format!("T16: revision {} replaces {}", revision(&after), revision(&before)));
     }

@@ -219,11 +219,11 @@ impl Context<'_> {
         }
         let definition = of_timetable(self.definitions, &after.plan.hash)?;
         let span = run.deadline.map(|deadline| deadline.seconds_since(run.started));
-        let is_right = match definition.run_timeout() {
+        let is_right = match definition.run_timeout {
             RunTimeout::None => span.is_none(),
             RunTimeout::Duration(timeout) => span == Some(timeout.as_secs().cast_signed()),
             RunTimeout::NextDue => {
-                let most = match definition.overlap() {
+                let most = match definition.overlap {
                     Overlap::Follow => MOST_SPAN,
                     Overlap::Skip => MOST_SPAN_OF_SKIP,
                 };
@@ -240,13 +240,13 @@ impl Context<'_> {
         // T25: it is due at once, whatever the timetable says.
         let is_first = seen.is_first(at);
         let mut all = self.definitions.values();
-        if !is_first && !all.any(|one| one.timetable().at_or_after(at) == Some(at)) {
+        if !is_first && !all.any(|one| one.timetable.at_or_after(at) == Some(at)) {
             return Some(format!("T5: {at} is no occurrence of any definition"));
         }
         // With one definition its spread is known.
-        let spread = definition.filter(|_| self.definitions.len() == 1 && !is_first).map(|one| {
-            one.timetable().spread_offset(self.lock.as_bytes(), one.spread(), at).as_secs()
-        });
+        let spread = definition
+            .filter(|_| self.definitions.len() == 1 && !is_first)
+            .map(|one| one.timetable.spread_offset(self.lock.as_bytes(), one.spread, at).as_secs());
         let due = at.0.saturating_add_unsigned(spread.unwrap_or(0));
         if due > latest(self.world).0 {
             return Some(format!("T7: {at} is run before it is due"));
@@ -269,7 +269,7 @@ impl Context<'_> {
         after: &ScheduleRecord,
     ) -> Option<String> {
         let definition = of_timetable(self.definitions, &after.plan.hash)?;
-        let timetable = definition.timetable();
+        let timetable = &definition.timetable;
         let is_anew = before.reset != after.reset;
         let begins = seen.anew.begins.get(&after.reset).filter(|_| is_anew);
         // T25: what was done before a reset counts no more; all of it begins where the reset says.
@@ -331,7 +331,7 @@ impl Context<'_> {
         let is_all = self
             .definitions
             .values()
-            .all(|one| one.catch_up() == ALL && one.overlap() == Overlap::Follow);
+            .all(|one| one.catch_up == ALL && one.overlap == Overlap::Follow);
         let ran_all = is_all && missed > 0 && !may_skip && earliest(self.world) > old;
         // What was only ever given back, and is not any more, is counted as missed.
         let returned = passed.iter().any(|at| {

@@ -41,7 +41,7 @@ pub(super) fn other_policies(
     terms: &Terms,
     of: &Definition,
 ) -> Definition {
-    let (timetable, revision) = (of.timetable().clone(), of.revision());
+    let (timetable, revision) = (of.timetable.clone(), of.revision);
     Definition::new(Spec { timetable, revision, ..spec(random, terms) }).unwrap()
 }
 

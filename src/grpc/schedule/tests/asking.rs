@@ -131,7 +131,7 @@ fn t13_a_preview_with_a_key_shows_when_each_one_starts() {
     let path: LockPath = "locks/host/f".parse().unwrap();
     let answered = to_proto::preview(&asked, Some(&path), UtcSecond(1_800_000_000));
     assert_eq!(answered.occurrences.len(), 10);
-    let timetable = asked.definition.timetable();
+    let timetable = &asked.definition.timetable;
     let offsets = answered.occurrences.iter().map(|one| {
         let (at, starts_at) = (one.at.unwrap().seconds, one.starts_at.unwrap().seconds);
         let name = path.as_str().as_bytes();

@@ -251,11 +251,11 @@ fn t16_a_spec_is_read_as_it_is_written_and_what_is_unset_stays_so() {
     let plain = read(nightly());
     assert!(plain.is_new && plain.resume.is_none() && plain.holder.is_none());
     let definition = plain.definition;
-    assert_eq!(definition.lease_duration(), None, "the sidecar's is no part of it");
-    assert_eq!(definition.catch_up_window(), None);
-    assert_eq!((definition.catch_up(), definition.overlap()), (CatchUp::Latest, Overlap::Follow));
-    assert_eq!(definition.run_timeout(), RunTimeout::NextDue);
-    assert_eq!((definition.max_attempts(), definition.revision()), (3, 0));
+    assert_eq!(definition.lease_duration, None, "the sidecar's is no part of it");
+    assert_eq!(definition.catch_up_window, None);
+    assert_eq!((definition.catch_up, definition.overlap), (CatchUp::Latest, Overlap::Follow));
+    assert_eq!(definition.run_timeout, RunTimeout::NextDue);
+    assert_eq!((definition.max_attempts(), definition.revision), (3, 0));
 
     let full = read(proto::ScheduleSpec {
         time_zone: "europe/copenhagen".to_owned(),
@@ -276,20 +276,20 @@ fn t16_a_spec_is_read_as_it_is_written_and_what_is_unset_stays_so() {
         timetable: seconds(90).map(Timetable::Every),
     });
     let definition = full.definition;
-    assert_eq!(definition.timetable().canonical(), "@every 1m30s");
-    assert_eq!(definition.timetable().zone(), "Europe/Copenhagen");
-    assert_eq!(definition.revision(), u64::MAX);
-    assert_eq!((definition.catch_up(), definition.overlap()), (CatchUp::All(100), Overlap::Skip));
-    assert_eq!(definition.run_timeout(), RunTimeout::None);
+    assert_eq!(definition.timetable.canonical(), "@every 1m30s");
+    assert_eq!(definition.timetable.zone(), "Europe/Copenhagen");
+    assert_eq!(definition.revision, u64::MAX);
+    assert_eq!((definition.catch_up, definition.overlap), (CatchUp::All(100), Overlap::Skip));
+    assert_eq!(definition.run_timeout, RunTimeout::None);
     let spans = [
-        (definition.catch_up_window().unwrap(), 60),
+        (definition.catch_up_window.unwrap(), 60),
         (definition.grace(MINUTE), 40),
         (definition.stop_grace(), 20),
-        (definition.progress_timeout().unwrap(), 30),
+        (definition.progress_timeout.unwrap(), 30),
         (definition.first_backoff(), 600),
-        (definition.spread(), 86_400),
-        (definition.takeover_check().unwrap(), 1),
-        (definition.lease_duration().unwrap(), 15),
+        (definition.spread, 86_400),
+        (definition.takeover_check.unwrap(), 1),
+        (definition.lease_duration.unwrap(), 15),
     ];
     for (span, seconds) in spans {
         assert_eq!(span, Duration::from_secs(seconds));
