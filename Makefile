@@ -6,7 +6,7 @@ BUF := $(TOOLS)/node_modules/.bin/buf
 CLIENTS := go java python typescript
 EXAMPLES := job-api ordered-keys polling-consumer reliable-processing spread-listeners two-deployments
 # Rooms of the library that compute and wait for nothing.
-PURE := hold:: host_id:: lock:: pool:: schedule:: sharing:: time:: timetable::
+PURE := hold:: host_id:: lock:: queue:: schedule:: sharing:: time:: timetable::
 # One part of a goal; what it says is shown if it fails, and its time in the table.
 PART := tests/tools/part
 # What only computes leaves the processor to tests that wait for something.

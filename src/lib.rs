@@ -14,7 +14,7 @@
 //! | [`schedule`] | decides: what runs of a schedule, and when, without IO |
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
 //! | [`sharing`] | decides: how the locks of a share are spread over sidecars, without IO |
-//! | [`pool`] | decides: which permit of a lock is tried next, and for which of the callers that name more than one, without IO |
+//! | [`queue`] | decides: which callers wait for a lock, and which permit is to be had for which of them, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
 //! | `webjobs` | what is shared with hosts of .NET: the status beside their timers |
 //! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
@@ -61,7 +61,7 @@ pub mod hold;
 pub mod host_id;
 mod lobby;
 pub mod lock;
-pub mod pool;
+pub mod queue;
 pub mod record;
 pub mod schedule;
 pub mod scheduler;

@@ -3,7 +3,7 @@
 //!
 //! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task
 //! a lock), S15 (drain), S16 (resume tokens), S18 (readiness), S34 and S35 (what is known of shares). May
-//! import: pool, hold, sharing, webjobs, store, schedule, record, lock, text, timetable, time's Clock. To
+//! import: queue, hold, sharing, webjobs, store, schedule, record, lock, text, timetable, time's Clock. To
 //! add a call: a method of [`Coordinator`] here or in the file of its subject; new behaviour goes into
 //! `hold` first.
 //!

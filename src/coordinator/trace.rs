@@ -10,7 +10,7 @@ use super::actor::task::Task;
 use crate::coordinator::LockEvent;
 use crate::hold::{Action, CallerId, Hold, Notice};
 use crate::lock::{HostId, LeaseId, LockPath, Permit, Permits};
-use crate::pool;
+use crate::queue;
 use crate::store::Operation;
 use crate::time::Instant;
 
@@ -138,7 +138,7 @@ fn goes_on(former: &TraceHandle, trace: &TraceHandle, at: Instant) {
 impl Task {
     /// Who follows the caller that requests for this permit are made for now.
     pub(super) fn served(&self, permit: Permit) -> Option<TraceHandle> {
-        let caller = self.pool.machine(permit).and_then(Hold::serves)?;
+        let caller = self.queue.machine(permit).and_then(Hold::serves)?;
         self.callers.get(&caller)?.trace.clone()
     }
 
@@ -156,9 +156,9 @@ impl Task {
     }
 
     /// Links a hold with the one that its lock is handed on to, before it is told to be over (S10).
-    pub(super) fn trace_hand_offs(&self, actions: &[pool::Action]) {
+    pub(super) fn trace_hand_offs(&self, actions: &[queue::Action]) {
         for action in actions {
-            let pool::Action::At {
+            let queue::Action::At {
                 permit,
                 action: Action::Tell { caller: id, notice: Notice::Granted(_) },
             } = action

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::action::{Output, Remark, Request};
-use super::callers::{Idle, Wait};
+use super::candidate::{Idle, Tried, Wait};
 use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, Stored};
 use super::exchange::Exchange;
 use super::fairness::{Turn, eager_span};
@@ -66,8 +66,8 @@ impl Hold {
     }
 
     fn attempt(&mut self, retry: Option<Retry>, reads: bool, output: &mut Output) {
-        let terms = self.waiters.front().map(|waiter| &waiter.terms);
-        let pooled = terms.is_some_and(|terms| terms.is_pooled());
+        let terms = self.front().map(|front| &front.terms);
+        let paced = self.is_paced();
         let owed = || Some(self.memory.ungranted.as_ref()?.lease_duration);
         let Some(duration) = terms.map(|terms| terms.lease_duration).or_else(owed) else {
             return self.abandon(retry, output);
@@ -85,8 +85,8 @@ impl Hold {
                     Retry {
                         lease_id,
                         duration,
-                        first: !pooled,
-                        unread: if pooled { self.pool_polls } else { 0 },
+                        first: !paced,
+                        unread: if paced { self.polls_unread } else { 0 },
                         changes: 0,
                         uncertain: None,
                     }
@@ -137,23 +137,11 @@ impl Hold {
         read: Option<Result<Stored, Failure>>,
         output: &mut Output,
     ) {
-        let (mut retry, sent) = match self.take_state(output.now) {
-            State::Acquiring(attempt) => match *attempt {
-                Attempt::Acquire { retry, sent, exchange } if exchange.is(request) => (retry, sent),
-                other @ (Attempt::Acquire { .. }
-                | Attempt::ReadHolder { .. }
-                | Attempt::Leased { .. }) => {
-                    self.acquiring(other);
-                    return self.late_answer(request, answer.is_ok(), output);
-                }
-            },
-            other @ (State::Idle { .. }
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => {
-                self.state = other;
-                return self.late_answer(request, answer.is_ok(), output);
-            }
+        let is_asked = |attempt: &Attempt| matches!(attempt, Attempt::Acquire { exchange, .. } if exchange.is(request));
+        let Some(Attempt::Acquire { mut retry, sent, .. }) =
+            self.take_attempt(output.now, is_asked)
+        else {
+            return self.late_answer(request, answer.is_ok(), output);
         };
         let was_read = read.is_some();
         if let Some(Ok(stored)) = read {
@@ -184,7 +172,7 @@ impl Hold {
             }
             Err(Failure::Changed) => self.acquire_met_change(retry, output),
             Err(Failure::Refused(store_failure)) => {
-                self.fail_all(&store_failure, output);
+                self.refuse(store_failure, output);
                 self.forgive_rest();
                 self.abandon(Some(retry), output);
             }
@@ -227,8 +215,8 @@ impl Hold {
                 self.holder_unread(retry, failure, output);
             }
             Attempt::Leased { lease, .. } if output.now >= lease.valid_until() => {
-                if let Some(store_failure) = self.store_failure.clone() {
-                    self.fail_one_tries(&store_failure, output);
+                if let Some(store_failure) = &self.store_failure {
+                    output.tried(Tried::Failed(StoreFailure::clone(store_failure)));
                 }
                 self.release_unused(lease, output);
             }
@@ -256,11 +244,11 @@ impl Hold {
     /// and shares read in place of an acquire (S31, S34), and what the store does not answer is not busy
     /// (S18).
     pub(super) fn holder_unread(&mut self, retry: Retry, failure: Failure, output: &mut Output) {
-        let terms = self.waiters.front().map(|front| &front.terms);
-        let in_place = terms.is_some_and(|terms| terms.is_pooled() || terms.share().is_some());
+        let is_shared = self.front().is_some_and(|front| front.terms.share().is_some());
+        let in_place = self.is_paced() || is_shared;
         match failure {
             Failure::Refused(store_failure) if in_place => {
-                self.fail_all(&store_failure, output);
+                self.refuse(store_failure, output);
                 self.abandon(Some(retry), output);
             }
             Failure::Unknown(store_failure) | Failure::NotDone(store_failure) if in_place => {
@@ -282,11 +270,11 @@ impl Hold {
         retry.first = false;
         retry.changes = 0;
         self.note_taken(output.now);
-        self.pool_polls = retry.unread;
+        self.polls_unread = retry.unread;
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);
         self.idle(retry, delay, Wait::Poll, output.now);
-        self.tell_taken(output);
+        output.tried(Tried::Taken);
     }
 
     /// The next try comes after `delay`.
@@ -330,7 +318,7 @@ impl Hold {
     ) {
         retry.first = false;
         let delay = self.backoff(&store_failure, retry.duration);
-        self.fail_one_tries(&store_failure, output);
+        output.tried(Tried::Failed(store_failure.clone()));
         self.store_failure = Some(Box::new(store_failure));
         self.idle(retry, delay, Wait::Backoff, output.now);
     }

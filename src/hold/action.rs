@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::candidate::{Effect, Tried};
 use super::decide::WriteOf;
 use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind};
 use super::preempt::{PriorityStatus, Rival};
@@ -399,20 +400,20 @@ impl Loss {
         Self { reason: LossReason::LockDeleted, detail: "the lock or its container was deleted" };
 }
 
-/// The moment at which an event is looked at, and the actions that it brings, in order.
+/// The moment at which an event is looked at, and what it brings, in order.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) now: Instant,
-    actions: Vec<Action>,
+    effects: Vec<Effect>,
 }
 
 impl Output {
     pub(super) const fn new(now: Instant) -> Self {
-        Self { now, actions: Vec::new() }
+        Self { now, effects: Vec::new() }
     }
 
     pub(super) fn push(&mut self, action: Action) {
-        self.actions.push(action);
+        self.effects.push(Effect::Act(action));
     }
 
     /// Asks the store.
@@ -425,12 +426,17 @@ impl Output {
         self.push(Action::Tell { caller, notice });
     }
 
+    /// Says what a try has come to.
+    pub(super) fn tried(&mut self, tried: Tried) {
+        self.effects.push(Effect::Tried(tried));
+    }
+
     /// Tells the operator, or counts.
     pub(super) fn report(&mut self, remark: Remark) {
         self.push(Action::Report(remark));
     }
 
-    pub(super) fn into_actions(self) -> Vec<Action> {
-        self.actions
+    pub(super) fn into_effects(self) -> Vec<Effect> {
+        self.effects
     }
 }

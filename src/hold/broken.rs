@@ -166,21 +166,14 @@ impl Hold {
         answer: Result<Look, Failure>,
         output: &mut Output,
     ) {
-        match self.take_state(output.now) {
-            State::Held(held)
-                if held.phase == Phase::Active
-                    && held.notice.as_ref().is_some_and(|notice| notice.expects(request)) =>
-            {
-                match answer {
-                    Ok(look) => self.looked(held, request, look, output),
-                    Err(failure) => self.look_failed(held, &failure, output),
-                }
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        let is_asked = |held: &Held| {
+            let expects = held.notice.as_ref().is_some_and(|notice| notice.expects(request));
+            held.phase == Phase::Active && expects
+        };
+        let Some(held) = self.take_held(output.now, is_asked) else { return };
+        match answer {
+            Ok(look) => self.looked(held, request, look, output),
+            Err(failure) => self.look_failed(held, &failure, output),
         }
     }
 

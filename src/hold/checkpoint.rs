@@ -416,16 +416,7 @@ impl Hold {
 
     /// What the call `id` writes is decided.
     pub(super) fn save_decided(&mut self, id: SaveId, verdict: Verdict, output: &mut Output) {
-        let mut held = match self.take_state(output.now) {
-            State::Held(held) => held,
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => {
-                self.state = other;
-                return;
-            }
-        };
+        let Some(mut held) = self.take_held(output.now, |_| true) else { return };
         let is_asked = |deciding: &mut Box<Deciding>| {
             deciding.save.askers.front().is_some_and(|asker| asker.id == id)
         };

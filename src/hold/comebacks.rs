@@ -164,7 +164,7 @@ impl Hold {
         let comebacks =
             self.comebacks_mut().map(|comebacks| std::mem::take(&mut comebacks.waiting));
         for Comeback { caller, .. } in comebacks.unwrap_or_default() {
-            let store_failure = super::callers::shutting_down();
+            let store_failure = super::candidate::shutting_down();
             output.tell(caller, Notice::Failed(store_failure));
         }
         self.forget_comebacks();

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::acquire::Attempt;
 use super::action::{Action, Notice, Output};
-use super::event::{CallerId, SaveId};
+use super::event::{CallerId, SaveId, Stored};
 use super::exchange::Exchange;
 use super::grant::{Leased, Plan, Work};
 use super::{Hold, Known, State};
 use crate::lock::FencingToken;
 use crate::record::{Fields, Found, Record, Verdict};
+use crate::time::Instant;
 
 /// Whose write it is that is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Hold {
         fields: Fields,
         output: &mut Output,
     ) {
-        let Some(front) = self.waiters.front() else { return self.release_unused(lease, output) };
+        let Some(front) = self.front() else { return self.release_unused(lease, output) };
         let store_time = lease.store_time_at_least(output.now);
         let found = Found { fields, token, store_time };
         output.push(Action::Decide { of: WriteOf::Grant(front.caller), found });
@@ -54,22 +55,15 @@ impl Hold {
         verdict: Verdict,
         output: &mut Output,
     ) {
-        let (lease, token) = match self.take_state(output.now) {
-            State::Acquiring(attempt) => match *attempt {
-                Attempt::Leased { lease, work: Work::Decide { token }, .. } => (lease, token),
-                other @ (Attempt::Acquire { .. }
-                | Attempt::ReadHolder { .. }
-                | Attempt::Leased { .. }) => return self.acquiring(other),
-            },
-            other @ (State::Idle { .. }
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => {
-                self.state = other;
-                return;
-            }
+        let is_asked = |attempt: &Attempt| {
+            matches!(attempt, Attempt::Leased { work: Work::Decide { .. }, .. })
         };
-        let front = self.waiters.front().filter(|front| front.caller == caller);
+        let Some(Attempt::Leased { lease, work: Work::Decide { token }, .. }) =
+            self.take_attempt(output.now, is_asked)
+        else {
+            return;
+        };
+        let front = self.front().filter(|front| front.caller == caller);
         let Some(min_hold) = front.map(|front| front.terms.min_hold) else {
             return self.record_had(lease, None, output);
         };
@@ -94,7 +88,7 @@ impl Hold {
     }
 
     fn tell_settled(&mut self, written: bool, output: &mut Output) {
-        if let Some(waiter) = self.waiters.pop() {
+        if let Some(waiter) = self.take_front() {
             output.tell(waiter.caller, Notice::Settled { written });
         }
     }
@@ -121,14 +115,15 @@ impl Hold {
     /// two records the one with the lower token is the older one. With equal tokens its holder may have
     /// written since we looked; if it was the other way round, the acquire finds out by the version, and
     /// costs one request more (S5).
-    pub(super) fn take_seen(&mut self, caller: CallerId, output: &Output) {
-        let waiter = self.waiters.first(|waiter| waiter.caller == caller);
-        let Some(seen) = waiter.and_then(|waiter| waiter.terms.seen.as_deref()) else { return };
+    pub(crate) fn take_seen(&mut self, seen: &Stored, now: Instant) {
+        if !matches!(self.state, State::Idle { .. }) {
+            return;
+        }
         let token = Record::from_fields(&seen.fields).token;
         let known = self.memory.known.as_ref();
         let is_news = known.is_none_or(|known| !known.is_version(&seen.etag));
         if is_news && known.and_then(Known::token) <= token {
-            self.learn(seen.clone(), output.now);
+            self.learn(seen.clone(), now);
         }
     }
 }

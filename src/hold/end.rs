@@ -22,17 +22,17 @@ impl Hold {
         generation: Option<u64>,
         output: &mut Output,
     ) {
+        if let Some(held) = self.take_held(output.now, |held| held.caller == caller) {
+            let unsettled = held.is_unsettled(output.now);
+            return match generation.map(|generation| generation.cmp(&held.generation)) {
+                Some(Ordering::Greater) => self.moved_on(&held, output),
+                Some(Ordering::Less) => self.run_out(&held, output),
+                None if unsettled => self.run_out(&held, output),
+                Some(Ordering::Equal) => self.end_hold(held, true, output),
+                None => self.end_hold(held, false, output),
+            };
+        }
         match self.take_state(output.now) {
-            State::Held(held) if held.caller == caller => {
-                let unsettled = held.is_unsettled(output.now);
-                match generation.map(|generation| generation.cmp(&held.generation)) {
-                    Some(Ordering::Greater) => self.moved_on(&held, output),
-                    Some(Ordering::Less) => self.run_out(&held, output),
-                    None if unsettled => self.run_out(&held, output),
-                    Some(Ordering::Equal) => self.end_hold(held, true, output),
-                    None => self.end_hold(held, false, output),
-                }
-            }
             // The client gave its resume up before it was answered: it believes in nothing, but it may be
             // that a repeat of that resume goes on elsewhere.
             State::Resuming(resuming)
@@ -62,24 +62,14 @@ impl Hold {
 
     /// A holder's stream ended in a way that S14 trusts: it is gone, or it knows that its hold is over.
     pub(super) fn holder_left(&mut self, caller: CallerId, output: &mut Output) {
-        match self.take_state(output.now) {
-            // S16: a resume that was given up may be repeated elsewhere. A release with the generation counts
-            // nevertheless.
-            State::Held(held)
-                if held.caller == caller
-                    && held.is_unsettled(output.now)
-                    && !held.phase.is_released() =>
-            {
-                self.run_out(&held, output);
-            }
-            State::Held(held) if held.caller == caller => {
-                self.end_hold(held, false, output);
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        let is_of = |held: &Held| held.caller == caller;
+        let Some(held) = self.take_held(output.now, is_of) else { return };
+        // S16: a resume that was given up may be repeated elsewhere. A release with the generation counts
+        // nevertheless.
+        if held.is_unsettled(output.now) && !held.phase.is_released() {
+            self.run_out(&held, output);
+        } else {
+            self.end_hold(held, false, output);
         }
     }
 
@@ -287,7 +277,7 @@ impl Hold {
             tell_handed_on(reply, output);
             return self.next_epoch(&held, output);
         };
-        let Some(waiter) = self.waiters.pop() else {
+        let Some(waiter) = self.take_front() else {
             return self.give_back(held, reply, output);
         };
         debug_assert!(Some(token) > self.memory.highest, "S5: {token} does not grow");
@@ -313,7 +303,7 @@ impl Hold {
 
     /// Whether the lock may go to the caller at the front without asking the store.
     fn may_hand_on(&self, held: &Held, now: Instant) -> bool {
-        let Some(front) = self.waiters.front() else { return false };
+        let Some(front) = self.front() else { return false };
         // T6: what is decided is written before it is granted, and a run's record is not another's.
         let needs_no_write = front.terms.min_hold.is_zero()
             && !front.terms.decides

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::acquire::{Attempt, Retry};
 use super::action::Output;
-use super::callers::{Idle, Wait};
+use super::candidate::{Idle, Tried, Wait};
 use super::exchange::RecordWrite;
 use super::grant::{Leased, Plan, Work};
 use super::held::Held;
@@ -95,7 +95,7 @@ impl Hold {
     /// handed on here, or acquired again and again, for long enough.
     pub(super) fn stands_back_for(&mut self, held: &Held, now: Instant) -> Option<Duration> {
         let limit = self.hand_off_limit(held);
-        if self.waiters.is_empty() {
+        if self.candidate.is_none() {
             self.handing_since = None;
         } else {
             self.handing_since.get_or_insert(now);
@@ -193,24 +193,22 @@ impl Hold {
     /// The share of the lock, if its holder here or the caller at the front names one.
     #[must_use]
     pub fn share(&self) -> Option<&ShareName> {
-        match &self.state {
-            State::Held(held) => held.terms.share(),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                self.waiters.front()?.terms.share()
-            }
+        match self.held() {
+            Some(held) => held.terms.share(),
+            None => self.front()?.terms.share(),
         }
     }
 
     /// Whether the caller at the front wants its share rebalanced (S35).
     #[must_use]
     pub fn rebalances(&self) -> bool {
-        self.waiters.front().is_some_and(|front| front.terms.rebalance)
+        self.front().is_some_and(|front| front.terms.rebalance)
     }
 
     /// The priority of the caller at the front (S33).
     #[must_use]
     pub fn front_priority(&self) -> Priority {
-        self.waiters.front().map_or(Priority::NONE, |front| front.terms.priority())
+        self.front().map_or(Priority::NONE, |front| front.terms.priority())
     }
 
     /// Takes what this sidecar has of the lock's share: before each event, while [`Hold::share`] names one.
@@ -274,7 +272,7 @@ impl Hold {
     /// a lock that was held says nothing: listeners wait for days. A lock that was broken for somebody here
     /// is for that caller.
     fn is_patient(&self, now: Instant) -> bool {
-        let Some(front) = self.waiters.front() else { return false };
+        let Some(front) = self.front() else { return false };
         let duration = front.terms.lease_duration;
         let sharing = self.rare.as_ref().map(|rare| rare.sharing).unwrap_or_default();
         let since = sharing.free_since.unwrap_or(now);
@@ -283,7 +281,7 @@ impl Hold {
         let before = sharing.left.filter(|(_, until)| since.saturating_since(*until) <= enough);
         let left = before.map_or(Duration::ZERO, |(left, _)| left) + now.saturating_since(since);
         front.terms.share().is_some()
-            && !self.waiters.has_one_try()
+            && !self.has_one_try()
             && !self.is_eager_after_break(now)
             && !self.is_handed_on(duration, now)
             && left <= enough
@@ -292,10 +290,8 @@ impl Hold {
     /// What may be done now for the caller at the front (S34).
     pub(super) fn share_turn(&mut self, now: Instant) -> Turn {
         let standing = self.rare.as_ref().and_then(|rare| rare.sharing.standing);
-        let shares = self
-            .waiters
-            .front()
-            .is_some_and(|front| front.terms.share().is_some() && !self.waiters.has_one_try());
+        let shares =
+            self.front().is_some_and(|front| front.terms.share().is_some() && !self.has_one_try());
         let Some(standing) = standing.filter(|_| shares) else {
             return Turn::Acquire;
         };
@@ -325,7 +321,7 @@ impl Hold {
         let delay = left.min(self.poll_delay(retry.duration, output.now));
         self.store_failure = None;
         self.idle(retry, delay, Wait::Poll, output.now);
-        self.tell_taken(output);
+        output.tried(Tried::Taken);
         None
     }
 
@@ -401,7 +397,7 @@ impl Hold {
         time: Option<UnixMillis>,
         output: &mut Output,
     ) -> Option<Retry> {
-        let front = self.waiters.front().filter(|front| !front.terms.is_pooled());
+        let front = self.front().filter(|_| !self.is_paced());
         let (Some(front), Some(time), None) = (front, time, retry.uncertain) else {
             return Some(retry);
         };
@@ -418,13 +414,13 @@ impl Hold {
         self.store_failure = None;
         let idle = self.rests(free_at, retry.duration, output.now);
         self.state = State::Idle { idle, retry: Some(Box::new(retry)) };
-        self.tell_taken(output);
+        output.tried(Tried::Taken);
         None
     }
 
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
     pub(super) fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
-        self.tell_taken(output);
+        output.tried(Tried::Taken);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.given_up);
         let then = Some(self.rests(free_at, lease.duration, output.now));
         self.release(Releasing { then, ..releasing }, output);
@@ -441,7 +437,7 @@ impl Hold {
 
     /// Whether the lock rests for the caller at the front, as far as is known.
     pub(super) fn knows_of_a_rest(&self, now: Instant) -> bool {
-        let front = self.waiters.front().filter(|front| !front.terms.is_pooled());
+        let front = self.front().filter(|_| !self.is_paced());
         let rest = self.rest_seen(now);
         rest.zip(front).is_some_and(|(rest, front)| rest.concerns(front.terms.priority()))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::acquire::Attempt;
 use super::action::{Notice, Output, Remark, Request};
-use super::callers::{Idle, Wait};
+use super::candidate::{Idle, Tried, Wait};
 use super::decide::Decided;
 use super::event::{
     CallerId, Failure, LeaseGranted, RequestId, Resume, StoreFailure, StoreFailureKind, Stored,
@@ -267,7 +267,7 @@ impl Hold {
                 return self.acquiring(Attempt::Leased { lease, work, exchange });
             }
         }
-        let front = self.waiters.front();
+        let front = self.front();
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
             return self.release_without_rest(lease, output);
         };
@@ -307,12 +307,12 @@ impl Hold {
         stored: Fields,
         output: &mut Output,
     ) {
-        let (Some(known), Some(front)) = (&self.memory.known, self.waiters.front()) else {
+        let (Some(known), Some(front)) = (&self.memory.known, self.front()) else {
             return self.release_unused(lease, output);
         };
         let (record, if_match) = (known.record(), known.etag());
-        let name = self.jitter.write_name();
         let (ours, min_hold) = (front.terms.record.clone(), plan.min_hold);
+        let name = self.jitter.write_name();
         let written_here = record.lease == Some(lease.lease_id.fingerprint());
         let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
         let fields = Record {
@@ -320,9 +320,7 @@ impl Hold {
             acquired_at: Some(lease.time),
             resting_until: rest,
             resting_for: rest.map(|_until| min_hold),
-            handed_on: ours.handed_on
-                || self.waiters.will_be_handed_on()
-                || self.memory.tenure.is_repeated(),
+            handed_on: self.others_wait() || self.memory.tenure.is_repeated(),
             lease: Some(lease.lease_id.fingerprint()),
             // A new epoch under the same lease leaves the generation as it is (S5, S16).
             generation: if written_here { record.generation.max(1) } else { 1 },
@@ -348,7 +346,7 @@ impl Hold {
         let settles = plan.decided.is_some_and(|decided| decided.settles);
         let unproven = lease.may_be_broken || self.is_unproven(lease.good_sent);
         // What has run out by our own clock goes back, and is not renewed.
-        if unproven && !settles && !self.waiters.is_empty() && output.now < lease.valid_until() {
+        if unproven && !settles && self.candidate.is_some() && output.now < lease.valid_until() {
             return self.send_work(lease, Work::Prove { plan, sent: output.now }, output);
         }
         self.grant_planned(lease, plan, output);
@@ -359,7 +357,7 @@ impl Hold {
         if output.now >= lease.valid_until() {
             return self.release_unused(lease, output);
         }
-        let front = self.waiters.front();
+        let front = self.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
             Some(_) if self.is_for_front(&plan) => {
                 self.serve_front(lease, plan, output);
@@ -383,7 +381,7 @@ impl Hold {
                 .to_owned(),
             retry_after: None,
         };
-        self.fail_all(&store_failure, output);
+        self.refuse(store_failure, output);
         self.release_unused(lease, output);
     }
 
@@ -397,7 +395,7 @@ impl Hold {
                 .to_owned(),
             retry_after: None,
         };
-        self.fail_all(&store_failure, output);
+        self.refuse(store_failure, output);
         self.release_unused(lease, output);
     }
 
@@ -452,16 +450,16 @@ impl Hold {
             self.note_ungranted(&lease);
             let until = output.now + self.poll_delay(lease.duration, output.now);
             self.state = State::Idle { idle: Idle { until, why: Wait::Poll }, retry: None };
-            return self.tell_taken(output);
+            return output.tried(Tried::Taken);
         }
         if let Failure::Refused(store_failure) = &failure {
-            self.fail_all(store_failure, output);
+            self.refuse(store_failure.clone(), output);
             self.release_unused(lease, output);
             return self.forgive_rest();
         }
         let store_failure = failure.into_cause(work.what());
-        self.fail_one_tries(&store_failure, output);
-        if self.waiters.is_empty() && !self.may_leave_a_rest(&lease) {
+        output.tried(Tried::Failed(store_failure.clone()));
+        if !self.is_waited_for_on() && !self.may_leave_a_rest(&lease) {
             return self.release_unused(lease, output);
         }
         let exchange =
@@ -495,7 +493,7 @@ impl Hold {
     }
 
     fn is_for_front(&self, plan: &Plan) -> bool {
-        self.waiters.front().is_some_and(|front| plan.caller == Some(front.caller))
+        self.front().is_some_and(|front| plan.caller == Some(front.caller))
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
@@ -527,7 +525,7 @@ impl Hold {
     ) {
         debug_assert!(output.now < lease.valid_until(), "S2: the lease has run out");
         debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
-        let Some(waiter) = self.waiters.pop() else {
+        let Some(waiter) = self.take_front() else {
             return self.release_unused(lease, output);
         };
         self.memory.highest = self.memory.highest.max(Some(token));
@@ -618,7 +616,7 @@ impl Hold {
         let checkpoint = self.memory.known.as_ref().and_then(Known::checkpoint);
         output.tell(held.caller, Notice::Granted(held.granted(resumed, checkpoint, output.now)));
         self.state = State::Held(Box::new(held));
-        self.tell_taken(output);
+        output.tried(Tried::Taken);
     }
 }
 
@@ -650,7 +648,7 @@ impl Hold {
                     // Nobody was granted anything: it goes back at once, and is acquired again.
                     Err(Failure::Broken) => self.release_without_rest(lease, output),
                     Err(Failure::Refused(store_failure)) => {
-                        self.fail_all(&store_failure, output);
+                        self.refuse(store_failure, output);
                         self.release_without_rest(lease, output);
                     }
                     // Our own write whose answer was lost, or another's: the record says which.

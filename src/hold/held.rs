@@ -271,12 +271,6 @@ impl Held {
         self.caller == caller && self.phase == Phase::Active
     }
 
-    pub(super) fn repeats(&self, terms: &Terms) -> bool {
-        self.phase == Phase::Active
-            && !terms.request_id.is_empty()
-            && self.terms.request_id == terms.request_id
-    }
-
     /// Why the clock ends this hold now.
     fn end_by_the_clock(&self, now: Instant) -> (LossReason, &'static str) {
         if self.deadline().is_some() {
@@ -399,17 +393,11 @@ pub(super) enum GracePeriod {
 
 impl Hold {
     pub(super) fn broken_here(&mut self, ends_now: bool, output: &mut Output) {
-        match self.take_state(output.now) {
-            State::Held(held) if !ends_now && held.phase.is_open() => {
-                self.broken_here_softly(held, output);
-            }
-            State::Held(held) => {
-                self.lose_lease(held, Loss::BROKEN, output);
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        let Some(held) = self.take_held(output.now, |_| true) else { return };
+        if !ends_now && held.phase.is_open() {
+            self.broken_here_softly(held, output);
+        } else {
+            self.lose_lease(held, Loss::BROKEN, output);
         }
     }
 
@@ -440,23 +428,14 @@ impl Hold {
         generation: Option<u64>,
         output: &mut Output,
     ) -> bool {
-        match self.take_state(output.now) {
-            State::Held(held)
-                if held.caller == caller
-                    && generation.is_some_and(|generation| generation > held.generation) =>
-            {
-                self.moved_on(&held, output);
-                true
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => {
-                self.state = other;
-                false
-            }
+        let has_moved = |held: &Held| {
+            held.caller == caller && generation.is_some_and(|newer| newer > held.generation)
+        };
+        let held = self.take_held(output.now, has_moved);
+        if let Some(held) = &held {
+            self.moved_on(held, output);
         }
+        held.is_some()
     }
 
     pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, output: &mut Output) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Tenure;
-use super::callers::{Idle, Wait};
+use super::candidate::{Idle, Wait};
 use super::event::Terms;
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{

@@ -26,7 +26,7 @@
 //!
 //! | file | what it decides |
 //! | --- | --- |
-//! | `callers` | who waits here, who of them is next, and what they are told |
+//! | `candidate` | for whom the lock is to be had, and what a caller finds here |
 //! | `acquire` | when the store is asked, and what its answers mean |
 //! | `grant`, `decide` | what is written before a grant, and who is granted |
 //! | `held` | the phases of a hold, and its bounds |
@@ -42,7 +42,7 @@
 mod acquire;
 mod action;
 mod broken;
-mod callers;
+mod candidate;
 mod checkpoint;
 mod comebacks;
 mod decide;
@@ -74,7 +74,7 @@ use std::time::Duration;
 pub use action::{
     Action, Busy, Granted, LossReason, NotConfirmed, Notice, Remark, Request, SaveOutcome,
 };
-pub use callers::{Idle, Readiness, Wait};
+pub use candidate::{Idle, Readiness, Wait};
 pub use decide::WriteOf;
 pub use event::{
     Answer, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId, Resume,
@@ -87,7 +87,7 @@ pub use preempt::{PriorityStatus, Rival};
 pub use renew::{margin, valid_until};
 pub use view::Purpose;
 
-pub(crate) use callers::{Waiter, Waiters, shutting_down};
+pub(crate) use candidate::{Candidate, Effect, Tried, Waiter, shutting_down};
 pub(crate) use jitter::Jitter;
 
 use acquire::{Attempt, Polling, Retry};
@@ -107,18 +107,19 @@ use crate::time::Instant;
 /// The machine of one lock path.
 ///
 /// # Contract
-/// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then
-/// [`Hold::handle_event`], and carries out what it answers, in order; then waits for the next event or until
-/// [`Hold::poll_timeout`], whichever is first. It reads the clock again after every wait (S3), and answers
-/// every [`Action::Store`] at most once; an [`Action::Decide`] by the very next event, but for a pause that
-/// is suspected just then. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
+/// The queue above (`queue/`) drives it. Before an event it does what is due by then (`advance`: S4,
+/// what time has ended is over before what came in is looked at); then `handle_event`; then, until
+/// nothing comes of it, it says for whom the lock is to be had (`offer`) and does what is due. After
+/// an answer to a release (S13), and a suspicion (S3), nothing that is due is done before them. A spurious
+/// [`Event::TimePassed`] does nothing. `now` never goes back.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,
     jitter: Jitter,
     memory: Memory,
     state: State,
-    waiters: Waiters,
+    /// For whom the lock is to be had.
+    candidate: Option<Box<Candidate>>,
     polling: Polling,
     /// A lease id for the next acquisition, from the system's randomness (S6).
     fresh: Option<LeaseId>,
@@ -131,8 +132,8 @@ pub struct Hold {
     shutdown: Shutdown,
     rare: Option<Box<Rare>>,
     requests: u64,
-    /// Tries for callers of a pool since the record was read (S31).
-    pool_polls: u8,
+    /// Polls since the record was read, over tries that the queue paces (S31).
+    polls_unread: u8,
 }
 
 /// What most machines never have.
@@ -193,7 +194,7 @@ impl Hold {
             jitter: Jitter::new(seed),
             memory,
             state: State::Idle { idle, retry: None },
-            waiters: Waiters::default(),
+            candidate: None,
             polling: Polling::default(),
             fresh: None,
             handing_since: None,
@@ -202,7 +203,7 @@ impl Hold {
             shutdown: Shutdown::None,
             rare,
             requests: 0,
-            pool_polls: 0,
+            polls_unread: 0,
         }
     }
 
@@ -211,33 +212,17 @@ impl Hold {
         &self.settings
     }
 
-    /// Whether a fresh lease id must be supplied before the next event.
-    #[must_use]
-    pub const fn needs_lease_id(&self) -> bool {
-        self.fresh.is_none()
+    /// Takes a lease id, random and never used before (S6), for what it is asked next; gives back one that it
+    /// has not used.
+    pub(crate) const fn supply(&mut self, lease_id: Option<LeaseId>) -> Option<LeaseId> {
+        std::mem::replace(&mut self.fresh, lease_id)
     }
 
-    /// Takes a lease id, random and never used before (S6).
-    pub const fn supply(&mut self, lease_id: LeaseId) {
-        self.fresh = Some(lease_id);
-    }
-
-    /// Takes in what happened and answers what is to be done.
-    pub fn handle_event(&mut self, event: Event, now: Instant) -> Vec<Action> {
+    /// Takes in what happened; what is due before it and because of it is done by [`Hold::advance`].
+    pub(crate) fn handle_event(&mut self, event: Event, now: Instant) -> Vec<Effect> {
         let mut output = Output::new(now);
-        // S4: what time has ended is over before what came in is looked at; but a release is as it was
-        // answered (S13), and what is due is not done before a suspicion is known (S3).
-        if !matches!(
-            event,
-            Event::Answer { answer: Answer::Release(_), .. } | Event::PauseSuspected
-        ) {
-            self.advance(&mut output);
-        }
         self.take(event, &mut output);
-        self.advance(&mut output);
-        self.refuse_known(&mut output);
-        self.check();
-        output.into_actions()
+        output.into_effects()
     }
 
     /// The earliest moment at which something is to be done; none if only an event can bring anything.
@@ -253,17 +238,14 @@ impl Hold {
         let left = state.and_then(|_| self.left_to_replacement_at());
         let overruling = self.overruling_timeout();
         let comebacks = self.comebacks().map(Comebacks::poll_timeout);
-        [state, left, overruling, comebacks, self.waiters.poll_timeout()]
-            .into_iter()
-            .flatten()
-            .min()
+        [state, left, overruling, comebacks].into_iter().flatten().min()
     }
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle { retry: None, .. })
-            && self.waiters.is_empty()
+            && self.candidate.is_none()
             && !self.owes_a_rest()
             && self.comebacks().is_none()
             && !self.is_overruling()
@@ -284,17 +266,22 @@ impl Hold {
 
     /// Whether the lock is to be acquired: for whoever waits here, or to take back a rest.
     fn is_wanted(&self) -> bool {
-        match self.waiters.is_empty() {
-            true => self.owes_a_rest(),
-            false => !self.is_overruling(),
+        match self.candidate {
+            None => self.owes_a_rest(),
+            Some(_) => !self.is_overruling(),
         }
     }
 
     /// Does what is due.
-    fn advance(&mut self, output: &mut Output) {
-        self.answer_overdue(output);
+    pub(crate) fn advance(&mut self, now: Instant) -> Vec<Effect> {
+        let mut output = Output::new(now);
+        self.do_due(&mut output);
+        self.check();
+        output.into_effects()
+    }
+
+    fn do_due(&mut self, output: &mut Output) {
         self.memory.ungranted.take_if(|rest| output.now >= rest.until);
-        self.repeat_waiting(output);
         self.advance_hand_over(output);
         self.advance_comebacks(output);
         self.overrule(output);
@@ -312,7 +299,7 @@ impl Hold {
             State::Resuming(resuming) => self.advance_resuming(resuming, output),
         }
         // S6: an attempt that nobody waits for any more is given up.
-        if self.waiters.is_empty()
+        if self.candidate.is_none()
             && !self.owes_a_rest()
             && let State::Idle { retry, .. } = &mut self.state
             && let Some(retry) = retry.take()
@@ -323,9 +310,16 @@ impl Hold {
 
     fn take(&mut self, event: Event, output: &mut Output) {
         match event {
-            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
-            Event::CallerLeft { caller } => self.caller_left(caller, output),
-            Event::HolderDisconnected { caller } => self.caller_disconnected(caller, output),
+            Event::CallerLeft { caller } => {
+                if !self.resume_left(caller, output) {
+                    self.holder_left(caller, output);
+                }
+            }
+            Event::HolderDisconnected { caller } => {
+                if !self.resume_left(caller, output) {
+                    self.disconnected(caller);
+                }
+            }
             Event::Call { caller, generation, call } => {
                 self.called(caller, generation, call, output);
             }
@@ -349,7 +343,8 @@ impl Hold {
             Event::DrainStarted { ends } => self.start_draining(ends, output),
             Event::DrainEnded => self.shut_down_holder(output),
             Event::HandOverStarted { ends } => self.start_hand_over(ends, output),
-            Event::TimePassed => {}
+            // Callers come to the queue; what time brings is done when the machine advances.
+            Event::CallerArrived { .. } | Event::TimePassed => {}
         }
     }
 
@@ -399,6 +394,28 @@ impl Hold {
         std::mem::replace(&mut self.state, State::ready(now))
     }
 
+    /// The hold that is had here.
+    fn held(&self) -> Option<&Held> {
+        if let State::Held(held) = &self.state { Some(held) } else { None }
+    }
+
+    /// Takes that hold out, if it is `wanted`.
+    fn take_held(&mut self, now: Instant, wanted: impl Fn(&Held) -> bool) -> Option<Box<Held>> {
+        self.held().filter(|held| wanted(held))?;
+        if let State::Held(held) = self.take_state(now) { Some(held) } else { None }
+    }
+
+    /// Takes the attempt to acquire the lock out, if it is `wanted`.
+    fn take_attempt(&mut self, now: Instant, wanted: impl Fn(&Attempt) -> bool) -> Option<Attempt> {
+        if let State::Acquiring(attempt) = &self.state
+            && wanted(attempt)
+            && let State::Acquiring(attempt) = self.take_state(now)
+        {
+            return Some(*attempt);
+        }
+        None
+    }
+
     const fn next_request(&mut self) -> RequestId {
         self.requests += 1;
         RequestId(self.requests)
@@ -407,12 +424,12 @@ impl Hold {
     /// What is true after every event; checked in builds with debug assertions.
     fn check(&self) {
         debug_assert!(
-            !self.shutdown.is_under_way() || self.waiters.is_empty(),
+            !self.shutdown.is_under_way() || self.candidate.is_none(),
             "S15: nobody waits in a drain"
         );
         match &self.state {
             State::Idle { retry, .. } => debug_assert!(
-                retry.is_none() || !self.waiters.is_empty() || self.owes_a_rest(),
+                retry.is_none() || self.candidate.is_some() || self.owes_a_rest(),
                 "S6: an attempt that nobody waits for is given up"
             ),
             State::Held(held) => {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::action::{Output, Remark, Request};
-use super::callers::Waiter;
+use super::candidate::Waiter;
 use super::event::{Failure, Look, RequestId, StoreFailure};
 use super::exchange::Exchange;
 use super::held::Phase;
@@ -107,10 +107,7 @@ impl Hold {
     /// holders.
     fn rival(&self) -> Option<Sharing> {
         // Most callers never do, and the record is not looked through for them at each event.
-        let may = |waiter: &Waiter| {
-            waiter.terms.priority() > Priority::default() || waiter.terms.rebalance
-        };
-        if !self.waiters.first_of_each().any(may) {
+        if self.rivals().is_empty() {
             return None;
         }
         let holder = match &self.state {
@@ -143,7 +140,7 @@ impl Hold {
     /// Those at the front of their priorities, as far down as that of the holder.
     fn rivals_of(&self, holder: &Sharing) -> impl Iterator<Item = &Waiter> {
         let least = holder.priority;
-        self.waiters.first_of_each().take_while(move |waiter| waiter.terms.priority() >= least)
+        self.rivals().iter().take_while(move |waiter| waiter.terms.priority() >= least)
     }
 
     /// Whether `waiter` may overrule a holder that has said this, and whether that is a move; or why not.
@@ -198,9 +195,6 @@ impl Hold {
                 let failure = Failure::Unknown(StoreFailure::unanswered("break"));
                 self.overruling_failed(failure, output);
             }
-            return;
-        }
-        if self.shutdown.is_under_way() || self.waiters.is_empty() {
             return;
         }
         let Some(holder) = self.rival() else { return };
@@ -309,13 +303,8 @@ impl Hold {
         let Broken { priority, moves, .. } = breaks;
         output.report(Remark::Overruled { priority, moves });
         self.wait_for_release(breaks, output.now);
-        match self.take_state(output.now) {
-            State::Held(held) if held.phase.is_open() => self.broken_here_softly(held, output),
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        if let Some(held) = self.take_held(output.now, |held| held.phase.is_open()) {
+            self.broken_here_softly(held, output);
         }
     }
 
@@ -338,7 +327,7 @@ impl Hold {
         self.overruling_mut().step = None;
         self.poll_now(output.now);
         let duration =
-            self.waiters.front().map_or(self.settings.poll_cap, |front| front.terms.lease_duration);
+            self.front().map_or(self.settings.poll_cap, |front| front.terms.lease_duration);
         match failure {
             Failure::Refused(store_failure) => {
                 let until = output.now + REFUSED;
@@ -365,7 +354,7 @@ impl Hold {
 
     /// The share's balance wants the lock here (S35).
     pub(super) fn move_asked(&mut self, now: Instant) {
-        if self.waiters.front().is_some_and(|front| front.terms.rebalance) {
+        if self.front().is_some_and(|front| front.terms.rebalance) {
             self.overruling_mut().moves_until = Some(now + MOVE_BEGINS);
             self.poll_now(now);
         }
@@ -463,12 +452,10 @@ impl Hold {
         if rest.is_some_and(|rest| rest.below.is_some() && rest.concerns(ours)) {
             return Some(PriorityStatus::Reserved);
         }
-        let holder = match &self.state {
-            State::Held(held) if held.notice.is_some() => return Some(PriorityStatus::Revoked),
-            State::Held(held) => held.terms.record.sharing.clone(),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                self.memory.known.as_ref()?.sharing()
-            }
+        let holder = match self.held() {
+            Some(held) if held.notice.is_some() => return Some(PriorityStatus::Revoked),
+            Some(held) => held.terms.record.sharing.clone(),
+            None => self.memory.known.as_ref()?.sharing(),
         };
         let holder = holder.map(|sharing| *sharing).unwrap_or_default();
         // Who has been granted the lock since the break was not told of it.

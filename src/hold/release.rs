@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::action::{Loss, NotConfirmed, Notice, Output, Request};
-use super::callers::Idle;
+use super::candidate::{Idle, Tried};
 use super::event::{CallerId, Failure, RequestId, StoreFailure, Stored};
 use super::exchange::{Exchange, RecordOwner, owner};
 use super::held::Held;
@@ -176,20 +176,11 @@ impl Hold {
         answer: Result<(), Failure>,
         output: &mut Output,
     ) {
-        let mut releasing = match self.take_state(output.now) {
-            State::Releasing(releasing) => releasing,
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Resuming(_)) => {
-                self.state = other;
-                return;
-            }
-        };
+        let State::Releasing(releasing) = &mut self.state else { return };
         if !releasing.expects(request) {
-            self.state = State::Releasing(releasing);
             return;
         }
+        let State::Releasing(mut releasing) = self.take_state(output.now) else { return };
         let failure = match answer {
             Ok(()) => return self.released(&releasing, output),
             Err(failure) => failure,
@@ -258,7 +249,7 @@ impl Hold {
         let at = output.now + self.backoff(&store_failure, releasing.lease_duration);
         releasing.exchange = Exchange::Waiting { at };
         self.state = State::Releasing(releasing);
-        self.fail_one_tries(&store_failure, output);
+        output.tried(Tried::Failed(store_failure.clone()));
         self.store_failure = Some(Box::new(store_failure));
     }
 
@@ -335,9 +326,6 @@ impl Hold {
         self.state = State::Idle { idle, retry: None };
         // One that need not rest may have come meanwhile (S33), or one try (S12).
         self.wake_for_front(output.now);
-        if self.waiters.has_one_try() {
-            self.try_once_soon(output.now);
-        }
     }
 }
 

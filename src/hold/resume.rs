@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::acquire::Attempt;
 use super::action::{Loss, LossReason, Notice, Output, Request};
-use super::callers::{Idle, Wait, shutting_down};
+use super::candidate::{Idle, Wait, shutting_down};
 use super::checkpoint::end_saves;
 use super::comebacks::{Comeback, refuse};
 use super::event::{

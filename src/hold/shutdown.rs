@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use super::action::{LossReason, Notice, Output};
-use super::callers::shutting_down;
 use super::checkpoint::end_saves;
 use super::event::CallerId;
 use super::held::{Held, Phase};
@@ -72,42 +71,26 @@ impl Hold {
     /// Waits end; whoever holds is told, and has until `ends`.
     pub(super) fn start_draining(&mut self, ends: Instant, output: &mut Output) {
         self.shutdown = Shutdown::Drain;
-        self.fail_all(&shutting_down(), output);
         self.drain_resume(output);
         self.drain_holder(ends, output);
     }
 
     fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
-        match self.take_state(output.now) {
-            // The end of the rest is in the record, so the lease is not needed to keep it (S11).
-            State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {
-                self.give_back(*held, None, output);
-            }
-            State::Held(held) => {
-                if held.phase == Phase::Active {
-                    output.tell(held.caller, Notice::Draining { ends });
-                }
-                self.state = State::Held(held);
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        if let Some(held) = self.held().filter(|held| held.phase == Phase::Active) {
+            output.tell(held.caller, Notice::Draining { ends });
+        }
+        let rests = |held: &Held| matches!(held.phase, Phase::Resting { .. });
+        // The end of the rest is in the record, so the lease is not needed to keep it (S11).
+        if let Some(held) = self.take_held(output.now, rests) {
+            self.give_back(*held, None, output);
         }
     }
 
     /// The drain period is over: the rest are told (S15).
     pub(super) fn shut_down_holder(&mut self, output: &mut Output) {
-        match self.take_state(output.now) {
-            State::Held(held) if held.phase == Phase::Active => {
-                let detail = "the sidecar shut down and the drain period is over".to_owned();
-                self.lose(held, LossReason::Shutdown, detail, output);
-            }
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        if let Some(held) = self.take_held(output.now, |held| held.phase == Phase::Active) {
+            let detail = "the sidecar shut down and the drain period is over".to_owned();
+            self.lose(held, LossReason::Shutdown, detail, output);
         }
     }
 
@@ -116,27 +99,21 @@ impl Hold {
     pub(super) fn start_hand_over(&mut self, ends: Instant, output: &mut Output) {
         let until = ends.min(self.settled_by(output.now));
         self.shutdown = Shutdown::HandOver(Box::new(Limits { until, asked_until: None }));
-        self.fail_all(&shutting_down(), output);
         self.drain_resume(output);
-        match self.take_state(output.now) {
-            State::Held(mut held) => match held.phase {
-                Phase::Active if held.is_renewed() => {
-                    held.renewal.renew_now(output.now);
-                    self.state = State::Held(held);
-                }
-                // S22, S26: what cannot be taken along has until the hand-over is over.
-                Phase::Active if held.notice.is_some() || held.is_saving() => {
-                    self.state = State::Held(held);
-                }
-                Phase::LastSave { .. } => self.state = State::Held(held),
-                // The end of the rest is in the record, so the lease is not needed to keep it (S11).
-                Phase::Resting { .. } => self.give_back(*held, None, output),
-                Phase::Active | Phase::GracePeriod(_) => self.leave_to_replacement(&held, output),
-            },
-            other @ (State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Releasing(_)
-            | State::Resuming(_)) => self.state = other,
+        let Some(mut held) = self.take_held(output.now, |_| true) else { return };
+        match held.phase {
+            Phase::Active if held.is_renewed() => {
+                held.renewal.renew_now(output.now);
+                self.state = State::Held(held);
+            }
+            // S22, S26: what cannot be taken along has until the hand-over is over.
+            Phase::Active if held.notice.is_some() || held.is_saving() => {
+                self.state = State::Held(held);
+            }
+            Phase::LastSave { .. } => self.state = State::Held(held),
+            // The end of the rest is in the record, so the lease is not needed to keep it (S11).
+            Phase::Resting { .. } => self.give_back(*held, None, output),
+            Phase::Active | Phase::GracePeriod(_) => self.leave_to_replacement(&held, output),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::event::{CallerId, RequestId, Resume};
-use super::held::{Holding, Phase};
+use super::held::{Held, Holding, Phase};
 use super::{Attempt, Handed, Hold, Known, State};
 use crate::lock::FencingToken;
 use crate::time::Instant;
@@ -65,30 +65,24 @@ impl Hold {
     /// Who has the lock here.
     #[must_use]
     pub fn holding(&self) -> Option<Holding> {
-        match &self.state {
-            State::Held(held) => Some(held.holding()),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                None
-            }
-        }
+        self.held().map(Held::holding)
     }
 
     /// For whose hold or wait the store is asked now, if for anybody's.
     #[must_use]
     pub fn serves(&self) -> Option<CallerId> {
-        let front = || self.waiters.front().map(|waiter| waiter.caller);
         match &self.state {
             State::Held(held) => Some(held.caller),
             State::Releasing(releasing) => releasing.hold.as_ref()?.caller,
             State::Resuming(resuming) => Some(resuming.caller),
-            State::Idle { .. } | State::Acquiring(_) => front(),
+            State::Idle { .. } | State::Acquiring(_) => self.wanted_for(),
         }
     }
 
     /// Whether a hold has ended whose last checkpoint is still on its way (S26).
     #[must_use]
     pub fn is_saving_last(&self) -> bool {
-        matches!(&self.state, State::Held(held) if matches!(held.phase, Phase::LastSave { .. }))
+        self.held().is_some_and(|held| matches!(held.phase, Phase::LastSave { .. }))
     }
 
     /// The end of the validity of `caller`'s hold, if it has one (S2).
@@ -98,10 +92,9 @@ impl Hold {
         (holding.active && holding.caller == caller).then_some(holding.valid_until)
     }
 
-    /// How many callers wait here.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiters.len()
+    /// The caller that waits for which the lock is to be had.
+    pub(crate) fn wanted_for(&self) -> Option<CallerId> {
+        self.front().map(|front| front.caller)
     }
 
     /// The record as last read or written.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Answer, CallerId, Event, Failure, Hold, HolderCall, LeaseGranted, Look, Memory,
-    NoteSeen, Notice, Request, RequestId, Resume, SaveAsked, SaveId, Settings, Standing,
-    StoreFailure, StoreFailureKind, Stored, Terms,
+    Action, Answer, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, Memory, NoteSeen,
+    Notice, Request, RequestId, Resume, SaveAsked, SaveId, Settings, Standing, StoreFailure,
+    StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::record::{CheckpointValue, ETag, Fields, Priority, Record, ShareName, Sharing};
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::fuzz::cases;
 use crate::fuzz::deciding::decide;
 use crate::fuzz::queue::Queue;
+use crate::kit::lock::PlainLock;
 
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]
@@ -226,7 +227,7 @@ impl Saves {
     }
 
     /// No hold leaves one behind.
-    fn settled(&self, hold: &Hold) -> Result<(), String> {
+    fn settled(&self, hold: &PlainLock) -> Result<(), String> {
         let is_over = hold.holding().is_none();
         if is_over && !self.asked.is_empty() {
             return Err(format!("S26: {:?} are not answered, and the hold is over", self.asked));
@@ -351,7 +352,7 @@ proptest! {
     ) {
         let settings = Settings { poll_cap: Duration::from_secs(5), hand_off: Duration::from_secs(5) };
         let mut now = Instant::from_boot(Duration::from_secs(1_000));
-        let mut hold = Hold::new(settings, Memory::default(), 1, now);
+        let mut hold = PlainLock::new(settings, Memory::default(), 1, now);
         let (mut ids, mut arrived, mut token, mut last) = (0, 0, 0, None);
         let mut queue = Queue::default();
         let mut saves = Saves::default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::hold::{self, CallerId, Event, HolderCall, Memory, Settings};
 use leasehold::lock::{FencingToken, LeaseId, Permit};
-use leasehold::pool::{Action, Pool};
+use leasehold::queue::{Action, Queue};
 use leasehold::time::Instant;
 use uuid::Uuid;
 
@@ -50,7 +50,7 @@ const CALLERS: [(CallerId, usize); 3] = [(CallerId(1), 0), (CallerId(2), 0), (Ca
 #[derive(Clone, Debug)]
 struct World {
     now: Duration,
-    pools: [(Pool, u64); 2],
+    pools: [(Queue, u64); 2],
     store: Store,
     /// Requests on their way to the store, and answers on their way back.
     requests: Vec<Asked>,
@@ -91,7 +91,7 @@ enum Step {
 impl World {
     fn new(bounds: Bounds) -> Self {
         let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
-        let pool = |seed| (Pool::new(settings, Memory::default(), seed, Instant::default()), 0);
+        let pool = |seed| (Queue::new(settings, Memory::default(), seed, Instant::default()), 0);
         let mut world = Self {
             now: secs(1),
             pools: [pool(1), pool(2)],

@@ -5,7 +5,7 @@ use leasehold::hold::{
     self, CallerId, Event, Failure, HolderCall, Memory, StoreFailure, StoreFailureKind, Terms,
 };
 use leasehold::lock::Permit;
-use leasehold::pool::Action;
+use leasehold::queue::Action;
 use leasehold::record::CheckpointValue;
 
 use crate::pools::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};
@@ -243,4 +243,22 @@ fn s28_nothing_is_kept_of_a_permit_of_which_nothing_is_known() {
     rig.serve();
     let kept = rig.pool.clone().into_memories().len();
     assert!(kept <= 2, "{kept} memories: one permit was used, and permit 0 is always there");
+}
+
+#[test]
+fn s12_s31_callers_of_both_kinds_are_in_order_of_arrival_though_permit_0_is_had_elsewhere() {
+    let (mut rig, mut other) = Rig::pair();
+    assert_eq!(other.grant(ANN, 1), 0);
+    assert_eq!(other.grant(BOB, 2), 1);
+    rig.arrive(CAT, terms(2, secs(600)));
+    rig.pass(secs(1));
+    rig.arrive(DAN, terms(1, secs(600)));
+    rig.pass(secs(1));
+    other.release(ANN);
+    other.serve();
+    rig.pass(secs(6));
+    assert_eq!(rig.granted(CAT).0, 0, "it has waited for longer");
+    assert_eq!(rig.pool.waiting(), 1);
+    rig.release(CAT);
+    assert_eq!(rig.granted(DAN).0, 0);
 }

@@ -11,7 +11,7 @@ use leasehold::hold::{
     self, CallerId, Event, Failure, Granted, HolderCall, Memory, Settings, Terms,
 };
 use leasehold::lock::{LeaseId, Permit, Permits};
-use leasehold::pool::{Action, Pool};
+use leasehold::queue::{Action, Queue};
 use leasehold::record::Record;
 use leasehold::time::Instant;
 use uuid::Uuid;
@@ -60,7 +60,7 @@ pub(crate) fn permit(number: u8) -> Permit {
 
 #[derive(Debug)]
 pub(crate) struct Rig {
-    pub(crate) pool: Pool,
+    pub(crate) pool: Queue,
     pub(crate) now: Duration,
     store: Rc<RefCell<Store>>,
     pub(crate) sent: VecDeque<(Permit, hold::Action)>,
@@ -92,7 +92,7 @@ impl Rig {
     fn beside(store: Rc<RefCell<Store>>, name: u64) -> Self {
         let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
         let now = secs(1_000);
-        let pool = Pool::new(settings, Memory::default(), name, Instant::from_boot(now));
+        let pool = Queue::new(settings, Memory::default(), name, Instant::from_boot(now));
         Self {
             pool,
             now,

@@ -2,7 +2,7 @@
 
 use leasehold::hold::{self, Event, Failure, StoreFailure, StoreFailureKind, Terms};
 use leasehold::lock::{Permit, Permits};
-use leasehold::pool::Action;
+use leasehold::queue::Action;
 
 use crate::kit::store::unknown;
 use crate::pools::rig::{ANN, BOB, CAT, DAN, Rig, millis, permit, secs, terms};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::hold::{self, CallerId, Event, HolderCall, Memory, RequestId, Settings};
 use leasehold::lock::{LeaseId, Permit, Permits};
-use leasehold::pool::{Action, Pool};
+use leasehold::queue::{Action, Queue};
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 use uuid::Uuid;
@@ -68,7 +68,7 @@ pub(crate) struct Sender {
 
 #[derive(Debug)]
 pub(crate) struct Sidecar {
-    pool: Pool,
+    pool: Queue,
     pub(crate) life: u32,
     lease_ids: u64,
     /// What its callers name: before, and after a deployment.
@@ -151,9 +151,9 @@ impl World {
         world
     }
 
-    fn pool(seed: u64, now: Duration) -> Pool {
+    fn pool(seed: u64, now: Duration) -> Queue {
         let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
-        Pool::new(settings, Memory::default(), seed, Instant::from_boot(now))
+        Queue::new(settings, Memory::default(), seed, Instant::from_boot(now))
     }
 
     fn plan(&mut self) {

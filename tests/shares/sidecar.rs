@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Hold, Memory, Settings};
+use leasehold::hold::{Memory, Settings};
 use leasehold::record::ShareName;
 use leasehold::sharing::Share;
 use leasehold::time::Instant;
+
+use crate::kit::lock::PlainLock;
 
 /// The poll cap, as it is by default.
 pub(crate) const CAP: Duration = Duration::from_secs(5);
@@ -52,7 +54,7 @@ pub(crate) struct Sidecar {
     pub(crate) name: Arc<str>,
     pub(crate) life: Life,
     pub(crate) clock: Clock,
-    pub(crate) machines: BTreeMap<usize, Hold>,
+    pub(crate) machines: BTreeMap<usize, PlainLock>,
     /// What it knows of the share; none before anybody has named it.
     pub(crate) share: Option<Share<usize>>,
     /// Whether it looks after the share's balance, and when it has listed its locks last.
@@ -84,14 +86,14 @@ impl Sidecar {
     }
 
     /// The machine of `lock`, made if need be.
-    pub(crate) fn machine(&mut self, lock: usize, seed: u64, now: Instant) -> &mut Hold {
+    pub(crate) fn machine(&mut self, lock: usize, seed: u64, now: Instant) -> &mut PlainLock {
         let settings = Settings { poll_cap: CAP, hand_off: Duration::from_secs(5) };
-        let new = || Hold::new(settings, Memory::default(), seed, now);
+        let new = || PlainLock::new(settings, Memory::default(), seed, now);
         self.machines.entry(lock).or_insert_with(new)
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.machines.values().all(Hold::is_idle)
+        self.machines.values().all(PlainLock::is_idle)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Granted, Hold, HolderCall, Memory, Notice, Resume, SaveAsked, SaveId,
+    Action, CallerId, Event, Granted, HolderCall, Memory, Notice, Resume, SaveAsked, SaveId,
     SaveOutcome, Settings, Terms, WriteOf,
 };
 use leasehold::lock::LeaseId;
@@ -20,6 +20,7 @@ use leasehold::timetable::UtcSecond;
 use uuid::Uuid;
 
 use crate::kit::explore::{self, Explored};
+use crate::kit::lock::PlainLock;
 use crate::kit::store::unanswered;
 use crate::simulation::plan::plain_terms;
 use crate::simulation::storage::Storage;
@@ -48,7 +49,7 @@ const STEP: Duration = Duration::from_millis(7_400);
 
 #[derive(Clone, Debug)]
 struct Sidecar {
-    hold: Hold,
+    hold: PlainLock,
     supplied: u64,
     /// Events that wait to be looked at: it is frozen, or has not come to it.
     inbox: Vec<Arc<Event>>,
@@ -119,7 +120,7 @@ impl State {
             Settings { poll_cap: Duration::from_secs(5), hand_off: Duration::from_secs(5) };
         let sidecars = (0..2)
             .map(|seed| Sidecar {
-                hold: Hold::new(settings, Memory::default(), seed, Instant::default()),
+                hold: PlainLock::new(settings, Memory::default(), seed, Instant::default()),
                 supplied: 0,
                 inbox: Vec::new(),
             })

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Answer, CallerId, Event, Hold, HolderCall, LossReason, Memory, Notice, Request,
-    RequestId, Settings, StoreFailureKind, Stored, Terms, margin,
+    Action, Answer, CallerId, Event, HolderCall, LossReason, Memory, Notice, Request, RequestId,
+    Settings, StoreFailureKind, Stored, Terms, margin,
 };
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::record::ETag;
 use leasehold::time::{Instant, UnixMillis};
 
+use crate::kit::lock::PlainLock;
 use crate::kit::store::unknown;
 use crate::simulation::planted::Bug;
 use crate::simulation::spoilt::{Beside, Spoilt, misread};
@@ -19,7 +20,7 @@ use crate::simulation::spoilt::{Beside, Spoilt, misread};
 /// The real machine, which a bug may stand before and behind.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    pub(crate) hold: Hold,
+    pub(crate) hold: PlainLock,
     bug: Option<Bug>,
     sent: BTreeMap<RequestId, Instant>,
     newest: Option<RequestId>,
@@ -46,7 +47,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
+    pub(crate) fn new(hold: PlainLock, settings: Settings, bug: Option<Bug>) -> Self {
         Self {
             hold,
             bug,
@@ -185,7 +186,7 @@ impl Machine {
                     let Memory { known, highest, .. } = self.hold.clone().into_memory();
                     let memory = Memory { known, highest, ..Memory::default() };
                     self.arrivals += 1;
-                    self.hold = Hold::new(self.settings, memory, self.arrivals, now);
+                    self.hold = PlainLock::new(self.settings, memory, self.arrivals, now);
                     if let Some(lease_id) = self.spare {
                         self.hold.supply(lease_id);
                     }

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Failure, Hold, Memory, Remark, Settings};
+use leasehold::hold::{Action, Event, Failure, Memory, Remark, Settings};
 use leasehold::time::{Instant, Suspicions, UnixMillis};
 
+use crate::kit::lock::PlainLock;
 use crate::simulation::due::Incoming;
 use crate::simulation::machine::Machine;
 use crate::simulation::planted::Bug;
@@ -44,7 +45,7 @@ pub(crate) struct Sidecar {
 
 impl Sidecar {
     pub(crate) fn new(settings: Settings, seed: u64, now: Instant, bug: Option<Bug>) -> Self {
-        let hold = Hold::new(settings, Memory::default(), seed, now);
+        let hold = PlainLock::new(settings, Memory::default(), seed, now);
         Self {
             machine: Machine::new(hold, settings, bug),
             settings,

@@ -144,7 +144,7 @@ fn these_checks_can_fail() {
     assert!(tuple_parameters(&source("a.rs", right)).is_empty());
     let one = source("src/hold/a.rs", "pub(super) struct Step<'a> {\n    type Item = u8;\n}\n");
     let other = source("src/hold/b.rs", "type Item = u8;\nenum Step { A }\nfn at() {}\n");
-    let elsewhere = source("src/pool/a.rs", "pub struct Step;\n");
+    let elsewhere = source("src/queue/a.rs", "pub struct Step;\n");
     let all = [one, other, elsewhere];
     assert_eq!(named_twice(&all), ["Step: src/hold/a.rs, src/hold/b.rs"]);
 }

@@ -16,7 +16,7 @@ const MODULES: [Module; 22] = [
     ("timetable", &["time"]),
     ("schedule", &["record", "lock", "time", "timetable"]),
     ("hold", &["record", "lock", "time"]),
-    ("pool", &["hold", "record", "lock", "time"]),
+    ("queue", &["hold", "record", "lock", "time"]),
     ("sharing", &["hold", "record", "lock", "time"]),
     ("store", &["record", "lock", "time"]),
     // What a record says goes into the status beside it.
@@ -25,7 +25,7 @@ const MODULES: [Module; 22] = [
         "coordinator",
         &[
             "text",
-            "pool",
+            "queue",
             "hold",
             "sharing",
             "webjobs",
@@ -160,7 +160,7 @@ const IMPURE: [&str; 9] = [
 
 fn impurities(source: &Source) -> Vec<String> {
     let pure =
-        ["src/lock/", "src/timetable/", "src/schedule/", "src/hold/", "src/pool/", "src/sharing/"]
+        ["src/lock/", "src/timetable/", "src/schedule/", "src/hold/", "src/queue/", "src/sharing/"]
             .iter()
             .any(|module| source.path.starts_with(module));
     if !pure || is_test(&source.path) {
@@ -177,7 +177,7 @@ fn impurities(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn lock_timetable_schedule_hold_and_pool_are_pure() {
+fn lock_timetable_schedule_hold_and_queue_are_pure() {
     let findings: Vec<String> = sources(&["src"], ".rs").iter().flat_map(impurities).collect();
     assert_none(&findings);
 }

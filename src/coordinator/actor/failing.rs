@@ -41,7 +41,7 @@ impl Task {
             }
         }
         let mut memories: BTreeMap<Permit, Memory> = BTreeMap::new();
-        for (permit, token) in self.pool.highest() {
+        for (permit, token) in self.queue.highest() {
             let memory = memories.entry(permit).or_default();
             memory.highest = Some(token);
             // S17: which breaks were under way is lost with the task.

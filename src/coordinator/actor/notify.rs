@@ -189,7 +189,7 @@ impl Task {
                 self.callers.get(&holder).and_then(|caller| self.max_hold_ends(caller));
             // S25: what its holder has saved since is there too.
             grant.checkpoint = self.known(grant.permit).and_then(Known::checkpoint);
-            if let Some(valid_until) = self.pool.validity(holder) {
+            if let Some(valid_until) = self.queue.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
                 grant.expires_at = self.shared.clock.wall() + grant.validity.valid_for;
             }

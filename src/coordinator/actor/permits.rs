@@ -16,9 +16,9 @@ impl Shared {
 impl Task {
     /// Brings back what is remembered of permits that are new here.
     pub(crate) fn recall(&mut self, permits: impl Iterator<Item = Permit>) {
-        for permit in permits.filter(|permit| self.pool.is_new(*permit)).collect::<Vec<_>>() {
+        for permit in permits.filter(|permit| self.queue.is_new(*permit)).collect::<Vec<_>>() {
             let memory = self.shared.registry().lock_cache.take(&self.path_of(permit));
-            self.pool.remember(permit, memory);
+            self.queue.remember(permit, memory);
         }
     }
 
@@ -29,7 +29,7 @@ impl Task {
 
     /// Who has this permit here.
     pub(crate) fn holding(&self, permit: Permit) -> Option<Holding> {
-        self.pool.machine(permit)?.holding()
+        self.queue.machine(permit)?.holding()
     }
 
     /// S29: callers name different numbers, as in a rolling upgrade.
@@ -41,12 +41,12 @@ impl Task {
 
     /// What is known of the record of a permit.
     pub(crate) fn known(&self, permit: Permit) -> Option<&Known> {
-        self.pool.machine(permit)?.known()
+        self.queue.machine(permit)?.known()
     }
 
     /// The greatest token of a permit that was seen or granted here.
     pub(crate) fn highest(&self, permit: Permit) -> Option<FencingToken> {
-        let mut highest = self.pool.highest().filter(|(of, _)| *of == permit);
+        let mut highest = self.queue.highest().filter(|(of, _)| *of == permit);
         highest.next().map(|(_, token)| token)
     }
 

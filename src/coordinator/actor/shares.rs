@@ -56,17 +56,17 @@ impl Task {
     pub(crate) fn enter_share(&mut self, event: &Event) -> Option<ShareName> {
         let arriving =
             if let Event::CallerArrived { terms, .. } = event { terms.share() } else { None };
-        let name = self.pool.first().share().or(arriving)?.clone();
+        let name = self.queue.first().share().or(arriving)?.clone();
         let cap = self.shared.machines.poll_cap;
         let standing = |known: &mut ShareHere| known.share.standing(&self.path, cap);
-        self.pool.stand(self.shared.shares.with(&name, standing));
+        self.queue.stand(self.shared.shares.with(&name, standing));
         Some(name)
     }
 
     /// After it: takes in what the machine does now, for the share that it was told of and the one that it
     /// names.
     pub(crate) fn leave_share(&mut self, entered: Option<ShareName>) {
-        let machine = self.pool.first();
+        let machine = self.queue.first();
         let named = machine.share().cloned();
         if let Some(entered) = entered.filter(|entered| named.as_ref() != Some(entered)) {
             let mut shares = self.shared.shares.lock();
@@ -99,7 +99,7 @@ impl Task {
     /// The lease of another's hold is broken so that its lock moves here (S35). Told before the answer, which
     /// may be lost.
     pub(crate) fn note_move(&self) {
-        let Some(name) = self.pool.first().share() else { return };
+        let Some(name) = self.queue.first().share() else { return };
         if let Some(known) = self.shared.shares.lock().get_mut(name) {
             known.share.moved(self.shared.clock.now());
         }

@@ -22,7 +22,7 @@ use crate::coordinator::{
 };
 use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory, Purpose};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
-use crate::pool::{Action, Pool};
+use crate::queue::{Action, Queue};
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
 
@@ -80,7 +80,7 @@ pub(crate) struct Task {
     timer: Timer,
     /// How many suspected pauses the machines were told of (S3).
     suspected: u64,
-    pub(crate) pool: Pool,
+    pub(crate) queue: Queue,
     pub(crate) callers: BTreeMap<CallerId, Box<Caller>>,
     /// Requests to the store whose answers are to come.
     pub(crate) requests: Requests,
@@ -110,14 +110,14 @@ pub(crate) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
     let (inbox, commands) = Inbox::new();
     let memory = memory(inbox.clone());
     let seed = shared.entropy.seed();
-    let pool = Pool::new(Arc::clone(&shared.machines), memory, seed, shared.clock.now());
+    let queue = Queue::new(Arc::clone(&shared.machines), memory, seed, shared.clock.now());
     let task = Task {
         shared: Arc::clone(shared),
         path: path.clone(),
         inbox,
         timer: shared.timers.timer(),
         suspected: shared.clock.suspicions().raised(),
-        pool,
+        queue,
         callers: BTreeMap::new(),
         requests: Requests::default(),
         renewing: Renewing::new(shared.limiter.clone()),
@@ -148,9 +148,9 @@ impl Task {
                 Input::Command(command) => self.step(command),
                 Input::Answer(permit, answer) => self.answered(permit, answer),
             }
-            self.set_timer(self.pool.poll_timeout());
+            self.set_timer(self.queue.poll_timeout());
             self.note_needs();
-            if self.pool.is_idle() && self.retire() {
+            if self.queue.is_idle() && self.retire() {
                 return;
             }
         }
@@ -172,9 +172,9 @@ impl Task {
 
     /// Lets the budget of requests know which leases are renewed here (S7).
     fn note_needs(&mut self) {
-        let Self { renewing, pool, .. } = self;
+        let Self { renewing, queue, .. } = self;
         renewing.set(|| {
-            let leases = pool.renewed_leases();
+            let leases = queue.renewed_leases();
             leases.map(|(valid_until, lease_duration)| Lease { valid_until, lease_duration })
         });
     }
@@ -193,7 +193,7 @@ impl Task {
             let aside = self.aside.as_ref();
             let answered = aside.is_none_or(|aside| aside.releases.is_empty());
             debug_assert!(answered, "a release was not answered");
-            let memories = self.pool.clone().into_memories().into_iter();
+            let memories = self.queue.clone().into_memories().into_iter();
             let memories = memories.map(|(permit, kept)| (self.path_of(permit), kept));
             let forgotten = registry.retire(&self.path, memories, self.shared.clock.now());
             drop(registry);
@@ -310,13 +310,13 @@ impl Task {
 
     /// What the machines have asked to have decided: their next events.
     fn handle(&mut self, permit: Permit, event: Event) -> Vec<(Permit, Event)> {
-        while self.pool.needs_lease_id() {
-            self.pool.supply(self.shared.entropy.lease_id());
+        while self.queue.needs_lease_id() {
+            self.queue.supply(self.shared.entropy.lease_id());
         }
         let share = self.enter_share(&event);
         let has_turn = matches!(event, Event::RenewTurnCame);
         // The clock is read here, after every wait and before every decision (S3).
-        let actions = self.pool.handle_event(permit, event, self.shared.clock.now());
+        let actions = self.queue.handle_event(permit, event, self.shared.clock.now());
         self.trace_hand_offs(&actions);
         let mut decided = Vec::new();
         for action in actions {
@@ -423,7 +423,7 @@ impl Task {
     /// Whether the caller's hold has ended and its last checkpoint is still on its way (S26).
     fn is_saving_last(&self, caller: CallerId) -> bool {
         let permit = self.callers.get(&caller).map(|caller| caller.permit);
-        permit.and_then(|permit| self.pool.machine(permit)).is_some_and(Hold::is_saving_last)
+        permit.and_then(|permit| self.queue.machine(permit)).is_some_and(Hold::is_saving_last)
     }
 
     pub(crate) fn is_releasing(&self, caller: CallerId) -> bool {

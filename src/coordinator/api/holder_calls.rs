@@ -75,7 +75,7 @@ impl Task {
         let Some(caller) = self.holder(call.lease_id) else {
             return Err(self.shared.registry().why_over(call));
         };
-        if let Some(valid_until) = self.pool.validity(caller) {
+        if let Some(valid_until) = self.queue.validity(caller) {
             self.note_validity(call.lease_id, valid_until, None);
             return Ok(self.shared.validity(valid_until));
         }

@@ -82,7 +82,7 @@ impl Task {
     pub(crate) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
         let validity = self.ask(call, HolderCall::Validity);
         let caller = self.holder(call.lease_id);
-        let holding = self.pool.holdings().find(|(_, holding)| Some(holding.caller) == caller);
+        let holding = self.queue.holdings().find(|(_, holding)| Some(holding.caller) == caller);
         let Some((permit, holding)) = holding else {
             return Err(validity.err().unwrap_or(CallError::UnknownLease));
         };
@@ -127,10 +127,10 @@ impl Task {
     pub(crate) fn view(&self, permit: Permit) -> LocalView {
         LocalView {
             here: self.holding(permit).map(|holding| self.held_here(permit, &holding)),
-            waiters: self.pool.waiting(),
+            waiters: self.queue.waiting(),
             waiting: self.waiting_by_name(),
             highest: self.highest(permit),
-            handed: self.pool.handed(permit).cloned(),
+            handed: self.queue.handed(permit).cloned(),
         }
     }
 
@@ -176,7 +176,7 @@ impl Task {
         let holding = self.holding(permit);
         let record = match (&holding, self.known(permit)) {
             (Some(holding), _) => self.shared.record_of(holding),
-            (None, Some(known)) => newest(known.record(), self.pool.handed(permit)),
+            (None, Some(known)) => newest(known.record(), self.queue.handed(permit)),
             (None, None) => Record::default(),
         };
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
@@ -188,7 +188,7 @@ impl Task {
             state: if resting { LockState::Resting } else { LockState::Held },
             record,
             written_at: None,
-            waiters_here: self.pool.waiting(),
+            waiters_here: self.queue.waiting(),
             // It goes to each of them whenever one comes or is served.
             waiting_here: Vec::new(),
             lease: holding.as_ref().and_then(lease),

@@ -1,6 +1,6 @@
 //! Stories of one machine, a subject a file: `rig.rs` has the machine and moves it by hand, `table.rs` is the
-//! store beside it, and `told.rs` what was told. Most of them are told a second time of a pool of one
-//! (`through_pool`).
+//! store beside it, `told.rs` what was told, and `machine.rs` the queue above it, without which a machine
+//! serves no caller.
 
 mod acquiring;
 mod answers;
@@ -15,10 +15,7 @@ mod forging;
 mod hand_over;
 mod handed_on;
 mod leaving;
-/// What the tests are about: they are run a second time through a pool of one (`through_pool`).
-mod machine {
-    pub(super) use crate::hold::Hold;
-}
+mod machine;
 mod moves;
 mod noticing;
 mod overruled;
@@ -35,7 +32,5 @@ mod saving;
 mod showing;
 mod suspecting;
 mod table;
-#[expect(clippy::duplicate_mod, reason = "the same tests, of another machine")]
-mod through_pool;
 mod told;
 mod waiting;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::machine::Hold;
 use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
 use super::table::Table;
 use crate::hold::{
-    Action, Event, Hold, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
+    Action, Event, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
 };
 use crate::record::Record;
 use crate::time::Instant;
@@ -76,7 +77,7 @@ fn s5_s10_s11_what_a_machine_knows_outlives_it() {
     other.serve();
     let Rig { hold, now, .. } = other;
     let at = Instant::from_boot(now);
-    let memory = hold.into_memory();
+    let memory = hold.clone().into_memory();
     assert_eq!(memory.highest, Some(grant.token));
     let Some(Idle { until, why: Wait::MinHold }) = memory.idle else { panic!("{memory:?}") };
     assert_eq!(until, at + secs(15), "it is looked at before its end");
@@ -217,9 +218,9 @@ fn s12_a_caller_that_goes_leaves_nothing_in_the_queue() {
     let named = |id: &str| Terms { request_id: id.to_owned(), ..terms() };
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, named("order-7"));
-    let before = format!("{:?}", rig.hold.waiters);
+    let before = rig.hold.waiters();
     rig.arrive(CAT, named("order-8"));
     rig.leave(CAT);
-    let after = format!("{:?}", rig.hold.waiters);
+    let after = rig.hold.waiters();
     assert_eq!(after.replace("next: 2", "next: 1"), before);
 }

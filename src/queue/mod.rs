@@ -1,21 +1,31 @@
-//! A lock that up to N callers may hold at once: which permit is tried next, and who waits (S28 to S32).
+//! One queue for a lock, whose permits up to N callers hold at once; a plain lock has one (S12, S28 to S32).
 //!
-//! Each permit is a lock path of its own with a machine of its own ([`Hold`]), so a plain lock is a pool of
-//! one: its events go straight to the machine of permit 0, which has a queue of its own. Callers that name
-//! more permits wait in one queue here. The chooser enters the first of them that may have a permit into its
-//! machine, one at a time, as a caller that tries once; what it is told there is kept from it unless it is a
-//! grant.
+//! Each permit is a lock path of its own with a machine of its own ([`Hold`]). All callers of a lock wait
+//! here, in one order. A machine is told of one of them at a time, the candidate that its permit is to be had
+//! for, and says what its tries come to; the callers that wait are told from here.
 //!
-//! Rules: S28 to S32. May import: hold, record, lock, time's values. No IO, no async, no clock, no randomness
-//! of its own. Which permit comes next is in `chooser`; who waits, `queue`; how a try, a hand-off and a grant
-//! go, `serving`; the machines, `machines`. To add behaviour: as in `hold`; what one permit does by itself
-//! belongs there.
+//! Callers that name one permit wait for the lock's own path, and its machine polls for them at a pace of its
+//! own (S12). For callers that name more, the chooser tries one permit after another (S31): a try is one
+//! request. A permit that is held here has the first caller that may have it for its candidate, so that it is
+//! handed on without a request (S30).
+//!
+//! Rules: S12, S28 to S32. May import: hold, record, lock, time's values. No IO, no async, no clock, no
+//! randomness of its own. To add behaviour: as in `hold`; what one permit does by itself belongs there.
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `waiters` | the order of the callers that wait, and for how long they do |
+//! | `callers` | what they are told while they wait |
+//! | `serving` | which caller each permit is to be had for, and what a try comes to |
+//! | `chooser` | which permit is tried next |
+//! | `machines` | nothing: the machines of the permits |
 
 mod action;
+mod callers;
 mod chooser;
 mod machines;
-mod queue;
 mod serving;
+mod waiters;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,44 +34,77 @@ pub use action::Action;
 
 use chooser::Chooser;
 use machines::Machines;
-use serving::Serving;
+use serving::comes_first;
+use waiters::{Kind, Waiters};
 
 use crate::hold::{
-    self, Answer, CallerId, Event, Handed, Hold, HolderCall, Holding, Memory, Settings, Standing,
-    Waiters,
+    self, Busy, CallerId, Event, Handed, Hold, HolderCall, Holding, Memory, Settings, Standing,
+    StoreFailure,
 };
 use crate::lock::{FencingToken, LeaseId, Permit, Permits};
 use crate::time::Instant;
 
-/// The machine of all permits of one lock.
+/// The callers and the machines of one lock.
 ///
 /// # Contract
-/// As [`Hold`]'s, with the permit on each answer of the store and each action: the driver, before each event,
-/// calls [`Pool::supply`] while [`Pool::needs_lease_id`], and [`Pool::remember`] for what it knows of permits
-/// that are new; then [`Pool::handle_event`]; then it waits for the next event or until
-/// [`Pool::poll_timeout`].
+/// The driver, before each event, calls [`Queue::supply`] while [`Queue::needs_lease_id`], and
+/// [`Queue::remember`] for what it knows of permits that are new; then [`Queue::handle_event`], and carries
+/// out what it answers, in order; then waits for the next event or until [`Queue::poll_timeout`], whichever
+/// is first. It reads the clock again after every wait (S3), and answers every [`hold::Action::Store`] at
+/// most once; an [`hold::Action::Decide`] by the very next event, but for a pause that is suspected just
+/// then. A spurious [`Event::TimePassed`] does nothing. `now` never goes back.
 #[derive(Clone, Debug)]
-pub struct Pool {
+pub struct Queue {
     machines: Machines,
-    /// What there is of a pool only once somebody has named more than one permit: a plain lock stays small.
-    shared: Option<Box<Shared>>,
+    waiters: Waiters,
+    /// What there is only once a caller has named more than one permit: a plain lock stays small.
+    pooled: Option<Box<Pooled>>,
     /// Other numbers of permits that were reported, each a bit (S29).
     reported: u32,
 }
 
-/// The queue of callers that name more than one permit, and how they are served.
+/// How callers that name more than one permit are served.
 #[derive(Clone, Debug)]
-struct Shared {
-    waiters: Waiters,
+struct Pooled {
     chooser: Chooser,
-    serving: Serving,
+    /// The permit that is tried.
+    trial: Option<Permit>,
+    /// The holder that was met last, and why the store could not be asked last.
+    busy: Option<(Permit, Busy)>,
+    store_failure: Option<StoreFailure>,
     /// What the latest caller has named (S29).
     permits: Permits,
-    /// The greatest number that was named since somebody waits.
+    /// The greatest number that was named since one of them waits.
     greatest: Permits,
 }
 
-/// One look at the pool: when it is taken, and what comes of it.
+impl Pooled {
+    fn new(permits: Permits, seed: u64, now: Instant) -> Self {
+        Self {
+            chooser: Chooser::new(seed, now),
+            trial: None,
+            busy: None,
+            store_failure: None,
+            permits,
+            greatest: permits,
+        }
+    }
+
+    /// A caller waits again after none did: what was found may be old.
+    fn begin(&mut self, permits: Permits, now: Instant) {
+        self.chooser.begin(now);
+        (self.trial, self.busy, self.store_failure) = (None, None, None);
+        self.greatest = permits;
+    }
+
+    /// A try of `permit` has failed.
+    fn end_trial(&mut self, permit: Permit) {
+        self.chooser.failed(permit);
+        self.trial.take_if(|tried| *tried == permit);
+    }
+}
+
+/// One look at the lock: when it is taken, and what comes of it.
 #[derive(Debug)]
 struct Output {
     now: Instant,
@@ -69,8 +112,8 @@ struct Output {
 }
 
 impl Output {
-    fn tell(&mut self, permit: Permit, caller: CallerId, notice: hold::Notice) {
-        self.push(permit, hold::Action::Tell { caller, notice });
+    fn tell(&mut self, caller: CallerId, notice: hold::Notice) {
+        self.push(Permit::FIRST, hold::Action::Tell { caller, notice });
     }
 
     fn push(&mut self, permit: Permit, action: hold::Action) {
@@ -78,8 +121,8 @@ impl Output {
     }
 }
 
-impl Pool {
-    /// The pool of a lock; `memory` is what is known of its own path. `seed` spreads requests in time and
+impl Queue {
+    /// The queue of a lock; `memory` is what is known of its own path. `seed` spreads requests in time and
     /// over the permits.
     #[must_use]
     pub fn new(
@@ -89,17 +132,17 @@ impl Pool {
         now: Instant,
     ) -> Self {
         let machines = Machines::new(settings.into(), memory, seed, now);
-        Self { machines, shared: None, reported: 0 }
+        Self { machines, waiters: Waiters::default(), pooled: None, reported: 0 }
     }
 
     /// Whether a fresh lease id must be supplied before the next event.
     #[must_use]
-    pub fn needs_lease_id(&self) -> bool {
-        self.machines.need_lease_id(self.shared.is_some())
+    pub const fn needs_lease_id(&self) -> bool {
+        self.machines.need_lease_id()
     }
 
     /// Takes a lease id, random and never used before (S6).
-    pub fn supply(&mut self, lease_id: LeaseId) {
+    pub const fn supply(&mut self, lease_id: LeaseId) {
         self.machines.supply(lease_id);
     }
 
@@ -119,11 +162,11 @@ impl Pool {
     pub fn handle_event(&mut self, permit: Permit, event: Event, now: Instant) -> Vec<Action> {
         let mut output = Output { now, actions: Vec::new() };
         self.compare_stored(&event, &mut output);
-        // S3: a suspicion is known before what is due is done.
-        if !matches!(event, Event::PauseSuspected) {
+        if !comes_first(&event) {
             self.answer_overdue(&mut output);
         }
         self.take(permit, event, &mut output);
+        self.answer_overdue(&mut output);
         self.serve(&mut output);
         self.put_away();
         self.check();
@@ -133,12 +176,6 @@ impl Pool {
     fn take(&mut self, permit: Permit, event: Event, output: &mut Output) {
         match event {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
-            // S26, S30: the save first, then the hand-off.
-            Event::Answer { answer: Answer::Write(_) | Answer::Read(_), .. }
-                if self.saves_last(permit) =>
-            {
-                self.feed_ending(permit, event, output);
-            }
             Event::Answer { .. }
             | Event::Decided { .. }
             | Event::RenewHeldBack { .. }
@@ -155,45 +192,44 @@ impl Pool {
                 let permit = self.machines.place_of(caller).unwrap_or(Permit::FIRST);
                 self.feed(permit, event, output);
             }
-            Event::CallerLeft { caller } if self.withdraw(caller, output) => {}
-            Event::HolderDisconnected { caller } if self.withdraw(caller, output) => {}
-            // S30: a permit that its holder ends goes to who waits here.
-            Event::CallerLeft { caller }
-            | Event::Call { caller, call: HolderCall::Release, .. } => {
-                let place = self.machines.place_of(caller);
-                let Some(permit) = place else { return self.feed_each(&event, output) };
-                self.feed_ending(permit, event, output);
-            }
-            Event::TimePassed => self.pass_time(output),
+            Event::CallerLeft { caller } | Event::HolderDisconnected { caller }
+                if self.waiters.remove(caller) => {}
             Event::DrainStarted { .. } | Event::HandOverStarted { .. } => {
-                self.fail_all(&hold::shutting_down(), output);
+                self.fail_all(Kind::Plain, &hold::shutting_down(), output);
+                self.fail_all(Kind::Pooled, &hold::shutting_down(), output);
                 self.machines.shut_down(&event);
                 self.feed_each(&event, output);
             }
-            Event::HolderDisconnected { .. }
+            Event::CallerLeft { .. }
+            | Event::HolderDisconnected { .. }
             | Event::Call {
-                call: HolderCall::Extend { .. } | HolderCall::Progress | HolderCall::Validity,
+                call:
+                    HolderCall::Extend { .. }
+                    | HolderCall::Progress
+                    | HolderCall::Release
+                    | HolderCall::Validity,
                 ..
             }
             | Event::PauseSuspected
-            | Event::DrainEnded => self.feed_each(&event, output),
+            | Event::DrainEnded
+            | Event::TimePassed => self.feed_each(&event, output),
         }
     }
 
     /// The earliest moment at which something is to be done; none if only an event can bring anything.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let waits = self.shared.as_ref().and_then(|shared| shared.waiters.poll_timeout());
-        [self.machines.poll_timeout(), waits, self.next_try_at()].into_iter().flatten().min()
+        let ends = [self.machines.poll_timeout(), self.waiters.poll_timeout(), self.next_try_at()];
+        ends.into_iter().flatten().min()
     }
 
-    /// Whether there is nothing to do and nothing to remember but [`Pool::into_memories`].
+    /// Whether there is nothing to do and nothing to remember but [`Queue::into_memories`].
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.machines.each().all(|(_, machine)| machine.is_idle()) && !self.is_waited_for()
+        self.machines.each().all(|(_, machine)| machine.is_idle()) && self.waiters.is_empty()
     }
 
-    /// What is to be kept of an idle pool, for each permit that was used or known.
+    /// What is to be kept of an idle lock, for each permit that was used or known.
     #[must_use]
     pub fn into_memories(self) -> Vec<(Permit, Memory)> {
         self.machines.into_memories()
@@ -233,12 +269,10 @@ impl Pool {
         self.machines.each().find_map(|(_, machine)| machine.validity(caller))
     }
 
-    /// How many callers wait here: the one that is tried for waits in a machine too, and counts once.
+    /// How many callers wait here.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        let inside: usize = self.machines.each().map(|(_, machine)| machine.waiting()).sum();
-        let Some(shared) = &self.shared else { return inside };
-        inside + shared.waiters.len() - usize::from(shared.serving.trial().is_some())
+        self.waiters.len()
     }
 
     /// The machine of the lock's own path: locks of a share have one permit (S28).
@@ -253,12 +287,13 @@ impl Pool {
     }
 
     #[cfg(test)]
-    pub(crate) const fn first_mut(&mut self) -> &mut Hold {
-        self.machines.first_mut()
+    pub(crate) fn waiters_shown(&self) -> String {
+        format!("{:?}", self.waiters)
     }
 
-    fn is_waited_for(&self) -> bool {
-        self.shared.as_ref().is_some_and(|shared| !shared.waiters.is_empty())
+    #[cfg(test)]
+    pub(crate) const fn first_mut(&mut self) -> &mut Hold {
+        self.machines.first_mut()
     }
 
     /// Feeds what concerns every machine, or a caller that only one of them knows.
@@ -268,40 +303,28 @@ impl Pool {
         }
     }
 
-    fn pass_time(&mut self, output: &mut Output) {
-        for permit in self.machines.permits() {
-            let rests = self.machines.get(permit).and_then(Hold::holding);
-            let rest_ends = rests.and_then(|holding| holding.resting_until);
-            match rest_ends {
-                // S30: a permit that has rested is handed on too.
-                Some(until) if until <= output.now => {
-                    self.feed_ending(permit, Event::TimePassed, output);
-                }
-                Some(_) | None => self.feed(permit, Event::TimePassed, output),
-            }
-        }
-    }
-
     /// Machines that nobody wants are put away, and what they know is kept.
     fn put_away(&mut self) {
-        if !self.is_waited_for() {
+        if !self.waiters.has(Kind::Pooled) {
             self.machines.put_away();
         }
     }
 
     /// What holds after every event, and what must not. Checked in builds with debug assertions.
     fn check(&self) {
-        let Some(shared) = &self.shared else { return };
-        if let Some((permit, caller)) = shared.serving.trial() {
-            debug_assert!(shared.waiters.contains(caller), "S32: who is tried for waits here");
+        if let Some(permit) = self.pooled.as_ref().and_then(|pooled| pooled.trial) {
             debug_assert!(
-                self.machines.get(permit).is_some_and(|machine| machine.waiting() > 0),
-                "S32: who is tried for is in the machine that is asked"
+                self.machines.get(permit).is_some_and(|machine| machine.wanted_for().is_some()),
+                "S32: what is tried is tried for a caller"
             );
         }
+        let is_served = |(_, holding): (Permit, Holding)| {
+            let is_pooled = Kind::of(holding.terms.permits()) == Kind::Pooled;
+            !is_pooled || !self.waiters.contains(holding.caller)
+        };
         debug_assert!(
-            self.holdings().all(|(_, holding)| !shared.waiters.contains(holding.caller)),
-            "S32: who was granted a permit waits for no other"
+            self.holdings().all(is_served),
+            "S32: a caller that was granted a permit waits for no other"
         );
     }
 }

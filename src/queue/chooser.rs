@@ -8,12 +8,12 @@ use crate::time::Instant;
 
 /// The shortest time between two tries, and the time between them where a permit is being handed on (S31).
 const FLOOR: Duration = Duration::from_millis(250);
-/// The part of a lock's poll cap that a pool waits between two tries.
+/// The part of a lock's poll cap that passes between two tries of its permits.
 const SHARE_OF_CAP: u32 = 5;
 
 /// What is known of a permit that may be tried now.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct Choice {
     pub(super) permit: Permit,
     /// Its record says that callers wait where it is held (S10).
     pub(super) handed_on: bool,
@@ -137,8 +137,8 @@ impl Chooser {
 
     /// Chooses one of those that were not tried yet: those that were seen free first, then the rest in a
     /// circle (S30).
-    pub(super) fn untried(&self, candidates: &[Candidate], of: Permits) -> Option<Permit> {
-        let untried: Vec<Candidate> = candidates
+    pub(super) fn untried(&self, candidates: &[Choice], of: Permits) -> Option<Permit> {
+        let untried: Vec<Choice> = candidates
             .iter()
             .copied()
             .filter(|candidate| !self.is_tried(candidate.permit))
@@ -147,21 +147,21 @@ impl Chooser {
     }
 
     /// Chooses one of all: every second try is one of a permit that is handed on, if there is any (S31).
-    pub(super) fn paced(&mut self, candidates: &[Candidate], of: Permits) -> Option<Permit> {
-        let handed_on: Vec<Candidate> =
+    pub(super) fn paced(&mut self, candidates: &[Choice], of: Permits) -> Option<Permit> {
+        let handed_on: Vec<Choice> =
             candidates.iter().copied().filter(|candidate| candidate.handed_on).collect();
         let eager = !self.was_handed_on && !handed_on.is_empty();
         self.was_handed_on = eager;
         if eager {
             return self.in_order(&handed_on, self.next_handed_on, of);
         }
-        let others: Vec<Candidate> =
+        let others: Vec<Choice> =
             candidates.iter().copied().filter(|candidate| !candidate.handed_on).collect();
         self.in_order(&others, self.next, of).or_else(|| self.in_order(candidates, self.next, of))
     }
 
-    fn in_order(&self, candidates: &[Candidate], next: u8, of: Permits) -> Option<Permit> {
-        let key = |candidate: &Candidate| {
+    fn in_order(&self, candidates: &[Choice], next: u8, of: Permits) -> Option<Permit> {
+        let key = |candidate: &Choice| {
             let permit = candidate.permit;
             let is_free = self.free & bit(permit) != 0;
             let place = (permit.number() + of.get() - next % of.get()) % of.get();

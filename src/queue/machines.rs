@@ -1,15 +1,19 @@
-//! The machines of a lock's permits: permit 0 has one always, the others while somebody wants them (S28).
+//! The machines of a lock's permits: permit 0 has one always, the others while a caller wants them (S28).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::hold::{self, CallerId, Event, Handed, Hold, Memory, Settings, Standing, Waiter};
+use crate::hold::{
+    Action, CallerId, Candidate, Effect, Event, Handed, Hold, Memory, Settings, Standing,
+};
 use crate::lock::{FencingToken, LeaseId, Permit};
 use crate::time::Instant;
 
 #[derive(Clone, Debug)]
 pub(super) struct Machines {
     seed: u64,
+    /// A lease id for the machine that acquires next (S6).
+    fresh: Option<LeaseId>,
     first: Hold,
     /// What there is beside it once it is needed: a plain lock stays small.
     beside: Option<Box<Beside>>,
@@ -19,10 +23,8 @@ pub(super) struct Machines {
 struct Beside {
     others: BTreeMap<Permit, Machine>,
     memories: BTreeMap<Permit, Memory>,
-    /// A lease id for a machine that is made within an event.
-    spare: Option<LeaseId>,
-    /// A sidecar that shuts down says so to machines that are made later (S15).
-    shutdown: Option<Shutdown>,
+    /// How the sidecar ends, once it does: machines that are made later are told so too (S15).
+    shutdown: Option<Event>,
 }
 
 /// A machine, and the requests of it whose answers are to come: one of them may bring a lease that nobody
@@ -33,15 +35,9 @@ struct Machine {
     in_flight: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Shutdown {
-    Drain { ends: Instant },
-    HandOver { ends: Instant },
-}
-
 impl Machines {
     pub(super) fn new(settings: Arc<Settings>, memory: Memory, seed: u64, now: Instant) -> Self {
-        Self { seed, first: Hold::new(settings, memory, seed, now), beside: None }
+        Self { seed, fresh: None, first: Hold::new(settings, memory, seed, now), beside: None }
     }
 
     pub(super) const fn settings(&self) -> &Arc<Settings> {
@@ -57,31 +53,15 @@ impl Machines {
     }
 
     pub(super) fn shut_down(&mut self, event: &Event) {
-        let shutdown = if let Event::DrainStarted { ends } = event {
-            Shutdown::Drain { ends: *ends }
-        } else if let Event::HandOverStarted { ends } = event {
-            Shutdown::HandOver { ends: *ends }
-        } else {
-            return;
-        };
-        self.beside.get_or_insert_default().shutdown = Some(shutdown);
+        self.beside.get_or_insert_default().shutdown = Some(event.clone());
     }
 
-    /// Whether one of them needs a lease id, or one that may be made within the next event.
-    pub(super) fn need_lease_id(&self, one_more: bool) -> bool {
-        let spare = self.beside.as_ref().and_then(|beside| beside.spare);
-        one_more && spare.is_none() || self.each().any(|(_, machine)| machine.needs_lease_id())
+    pub(super) const fn need_lease_id(&self) -> bool {
+        self.fresh.is_none()
     }
 
-    pub(super) fn supply(&mut self, lease_id: LeaseId) {
-        let others = self.beside.iter_mut().flat_map(|beside| beside.others.values_mut());
-        let others = others.map(|machine| &mut machine.hold);
-        let needy =
-            std::iter::once(&mut self.first).chain(others).find(|hold| hold.needs_lease_id());
-        match needy {
-            Some(hold) => hold.supply(lease_id),
-            None => self.beside.get_or_insert_default().spare = Some(lease_id),
-        }
+    pub(super) const fn supply(&mut self, lease_id: LeaseId) {
+        self.fresh = Some(lease_id);
     }
 
     pub(super) fn is_new(&self, permit: Permit) -> bool {
@@ -111,7 +91,6 @@ impl Machines {
         self.first.stand(standing);
     }
 
-    #[cfg(test)]
     pub(super) const fn first_mut(&mut self) -> &mut Hold {
         &mut self.first
     }
@@ -124,17 +103,6 @@ impl Machines {
 
     pub(super) fn permits(&self) -> Vec<Permit> {
         self.each().map(|(permit, _)| permit).collect()
-    }
-
-    /// Enters a caller of the pool where a hold is about to end (S30).
-    pub(super) fn enter(&mut self, permit: Permit, waiter: Waiter, now: Instant) {
-        let others = self.beside.as_mut().map(|beside| &mut beside.others);
-        let other = others.and_then(|others| others.get_mut(&permit));
-        let other = other.map(|machine| &mut machine.hold);
-        let machine = if permit == Permit::FIRST { Some(&mut self.first) } else { other };
-        if let Some(machine) = machine {
-            machine.enter(waiter, now);
-        }
     }
 
     /// Who holds which permit here, or has held it and may believe so.
@@ -153,45 +121,60 @@ impl Machines {
         permit: Permit,
         event: Event,
         now: Instant,
-    ) -> Vec<hold::Action> {
-        if permit == Permit::FIRST {
-            return self.first.handle_event(event, now);
-        }
+    ) -> Vec<Effect> {
         let answered = is_answer(&event);
+        let fresh = self.fresh.take();
         let machine = self.made(permit, now);
-        machine.in_flight = machine.in_flight.saturating_sub(u32::from(answered));
-        let actions = machine.hold.handle_event(event, now);
-        let sent =
-            actions.iter().filter(|action| matches!(action, hold::Action::Store { .. })).count();
-        machine.in_flight += u32::try_from(sent).unwrap_or(u32::MAX);
-        actions
+        machine.supply(fresh);
+        let effects = machine.handle_event(event, now);
+        self.fresh = machine.supply(None);
+        self.note_requests(permit, u32::from(answered), &effects);
+        effects
     }
 
-    fn made(&mut self, permit: Permit, now: Instant) -> &mut Machine {
-        let Self { seed, first, beside } = self;
+    /// Says for whom `permit` is to be had, and does what is due there.
+    pub(super) fn advance(
+        &mut self,
+        permit: Permit,
+        candidate: Option<Candidate>,
+        now: Instant,
+    ) -> Vec<Effect> {
+        let fresh = self.fresh.take();
+        let machine = self.made(permit, now);
+        machine.supply(fresh);
+        machine.offer(candidate, now);
+        let effects = machine.advance(now);
+        self.fresh = machine.supply(None);
+        self.note_requests(permit, 0, &effects);
+        effects
+    }
+
+    fn note_requests(&mut self, permit: Permit, answered: u32, effects: &[Effect]) {
+        let others = self.beside.as_mut().map(|beside| &mut beside.others);
+        if let Some(machine) = others.and_then(|others| others.get_mut(&permit)) {
+            let is_sent = |effect: &&Effect| matches!(effect, Effect::Act(Action::Store { .. }));
+            let sent = u32::try_from(effects.iter().filter(is_sent).count()).unwrap_or(u32::MAX);
+            machine.in_flight = machine.in_flight.saturating_sub(answered) + sent;
+        }
+    }
+
+    fn made(&mut self, permit: Permit, now: Instant) -> &mut Hold {
+        let Self { seed, first, beside, .. } = self;
+        if permit == Permit::FIRST {
+            return first;
+        }
         let settings = Arc::clone(first.settings());
-        let Beside { others, memories, spare, shutdown } = &mut **beside.get_or_insert_default();
-        others.entry(permit).or_insert_with(|| {
+        let Beside { others, memories, shutdown } = &mut **beside.get_or_insert_default();
+        let machine = others.entry(permit).or_insert_with(|| {
             let memory = memories.remove(&permit).unwrap_or_default();
-            // Machines of one pool must not keep step.
+            // Machines of one lock must not keep step.
             let seed = seed.wrapping_add(u64::from(permit.number()) << 32);
             let mut hold = Hold::new(settings, memory, seed, now);
-            // Before the first caller of a pool comes, only permit 0 has one.
-            if let Some(lease_id) = spare.take().or_else(|| first.lend()) {
-                hold.supply(lease_id);
-            }
-            let told = match *shutdown {
-                None => Vec::new(),
-                Some(Shutdown::Drain { ends }) => {
-                    hold.handle_event(Event::DrainStarted { ends }, now)
-                }
-                Some(Shutdown::HandOver { ends }) => {
-                    hold.handle_event(Event::HandOverStarted { ends }, now)
-                }
-            };
-            debug_assert!(told.is_empty(), "nobody is in a new machine: {told:?}");
+            let told = shutdown.clone().map(|event| hold.handle_event(event, now));
+            debug_assert!(told.is_none_or(|told| told.is_empty()), "a new machine has no callers");
             Machine { hold, in_flight: 0 }
-        })
+        });
+        &mut machine.hold
     }
 
     /// Makes memories of the machines that are idle.

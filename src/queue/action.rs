@@ -1,4 +1,4 @@
-//! What a pool asks for: what the machine of a permit asks for, and what is the pool's own.
+//! What a lock asks for: what the machine of a permit asks for, and what is the queue's own.
 
 use crate::hold;
 use crate::lock::{Permit, Permits};

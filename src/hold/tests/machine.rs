@@ -1,18 +1,18 @@
-//! A pool that is driven as the machine of its permit 0.
+//! A plain lock: the machine of its one permit, with the queue above it.
 
 use std::ops::{Deref, DerefMut};
 
-use crate::hold::{self, Event, Memory, Settings};
+use crate::hold::{self, Event, Memory, Settings, Standing};
 use crate::lock::{LeaseId, Permit};
-use crate::pool::{Action, Pool};
+use crate::queue::{Action, Queue};
 use crate::time::Instant;
 
 #[derive(Debug)]
-pub(super) struct Hold(Pool);
+pub(super) struct Hold(Queue);
 
 impl Hold {
     pub(super) fn new(settings: Settings, memory: Memory, seed: u64, now: Instant) -> Self {
-        Self(Pool::new(settings, memory, seed, now))
+        Self(Queue::new(settings, memory, seed, now))
     }
 
     pub(super) fn needs_lease_id(&self) -> bool {
@@ -21,6 +21,10 @@ impl Hold {
 
     pub(super) fn supply(&mut self, lease_id: LeaseId) {
         self.0.supply(lease_id);
+    }
+
+    pub(super) fn stand(&mut self, standing: Standing) {
+        self.0.stand(standing);
     }
 
     pub(super) fn handle_event(&mut self, event: Event, now: Instant) -> Vec<hold::Action> {
@@ -43,13 +47,17 @@ impl Hold {
     pub(super) fn waiting(&self) -> usize {
         self.0.waiting()
     }
+
+    pub(super) fn waiters(&self) -> String {
+        self.0.waiters_shown()
+    }
 }
 
 impl Deref for Hold {
     type Target = hold::Hold;
 
     fn deref(&self) -> &hold::Hold {
-        self.0.machine(Permit::FIRST).unwrap()
+        self.0.first()
     }
 }
 
