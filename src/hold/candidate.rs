@@ -85,6 +85,12 @@ impl Hold {
         self.candidate.as_ref().map(|candidate| &candidate.waiter)
     }
 
+    /// Whether this is what the machine was told.
+    pub(crate) fn is_to_be_had_for(&self, candidate: Option<&Candidate>) -> bool {
+        let told = |candidate: &Candidate| (candidate.waiter.caller, candidate.has_one_try);
+        self.candidate.as_deref().map(told) == candidate.map(told)
+    }
+
     /// That caller, which waits no more: it is granted the lock, or told that it is not.
     pub(super) fn take_front(&mut self) -> Option<Waiter> {
         self.candidate.take().map(|candidate| candidate.waiter)

@@ -38,6 +38,10 @@ impl Queue {
             Err(waiter) if kind == Kind::Plain => self.wait_for_first(waiter, output),
             Err(waiter) => self.waiters.push(waiter, output.now),
         }
+        // What is known of a permit that is polled at its own pace is the answer to a try there (S12).
+        if kind == Kind::Pooled && self.has_own_pace(Permit::FIRST) {
+            self.advance(Permit::FIRST, output);
+        }
     }
 
     /// A caller that names one permit waits, or is told at once who has the lock.

@@ -30,7 +30,7 @@ impl Queue {
 
     /// Whether the machine of this permit keeps the pace of its tries itself, as one poller of a lock path
     /// does (S12): callers wait for this path and no other.
-    fn has_own_pace(&self, permit: Permit) -> bool {
+    pub(super) fn has_own_pace(&self, permit: Permit) -> bool {
         permit == Permit::FIRST && self.waiters.has(Kind::Plain)
     }
 
@@ -45,14 +45,14 @@ impl Queue {
         let waiter = self.first_for(permit)?.clone();
         Some(Candidate {
             has_one_try: if paced { is_tried } else { self.waiters.has_one_try() },
-            others_wait: self.waiters.others_wait(&waiter),
+            others_wait: self.waiters.others_wait(permit, &waiter),
             paced,
             rivals: if paced { Vec::new() } else { self.waiters.rivals() },
             waiter,
         })
     }
 
-    /// Offers each permit to whom it is to be had for, where that is another caller by now.
+    /// Offers each permit to whom it is to be had for, where that has changed.
     fn offer_changed(&mut self, output: &mut Output) {
         let is_over =
             |permit: &Permit| self.has_own_pace(*permit) || self.first_for(*permit).is_none();
@@ -61,9 +61,9 @@ impl Queue {
             pooled.trial.take_if(|trial| Some(*trial) == over);
         }
         for permit in self.machines.permits() {
-            let caller = self.candidate(permit).map(|candidate| candidate.waiter.caller);
+            let candidate = self.candidate(permit);
             let machine = self.machines.get(permit);
-            if machine.is_some_and(|machine| machine.wanted_for() != caller) {
+            if machine.is_some_and(|machine| !machine.is_to_be_had_for(candidate.as_ref())) {
                 self.advance(permit, output);
             }
         }
@@ -75,11 +75,15 @@ impl Queue {
             pooled.chooser.seen(permit, free);
         }
         // S4: what time has ended is over before what came in is looked at.
-        if !comes_first(&event) {
+        let goes_first = comes_first(&event);
+        if !goes_first {
             self.advance(permit, output);
         }
         let effects = self.machines.handle_event(permit, event, output.now);
         self.carry_out(permit, effects, output);
+        if goes_first {
+            self.answer_overdue(output);
+        }
         self.advance(permit, output);
     }
 
@@ -148,8 +152,12 @@ impl Queue {
                 if is_first {
                     self.fail_one_tries(Kind::Plain, &store_failure, output);
                 }
-                if is_trial {
-                    self.trial_failed(permit, store_failure, output);
+                // A poll of those that name one permit has failed, or a release: that is known of this permit.
+                let is_tried = self.pooled.as_ref().is_some_and(|it| it.trial == Some(permit));
+                match is_trial {
+                    true if is_tried => self.trial_failed(permit, store_failure, output),
+                    true => self.trial_refused(permit, store_failure),
+                    false => {}
                 }
             }
             Tried::Refused(store_failure) => {

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::hold::{CallerId, Waiter};
-use crate::lock::Permits;
+use crate::lock::{Permit, Permits};
 use crate::record::Priority;
 use crate::time::Instant;
 
@@ -138,9 +138,14 @@ impl Waiters {
         self.0.as_ref().is_some_and(|order| order.callers.contains_key(&caller))
     }
 
-    /// Whether a caller besides `first` is going to wait: one try is answered at the grant (S10).
-    pub(super) fn others_wait(&self, first: &Waiter) -> bool {
-        let waiting = self.0.as_ref().map_or(0, |order| order.deadlines.len());
+    /// Whether a caller besides `first` is going to wait for this permit: one try is answered at the grant
+    /// (S10).
+    pub(super) fn others_wait(&self, permit: Permit, first: &Waiter) -> bool {
+        let Some(order) = &self.0 else { return false };
+        let waiting = match permit {
+            Permit::FIRST => order.deadlines.len(),
+            _ => order.pooled.len - order.pooled.one_tries.len(),
+        };
         waiting > usize::from(!first.is_one_try())
     }
 

@@ -262,3 +262,45 @@ fn s12_s31_callers_of_both_kinds_are_in_order_of_arrival_though_permit_0_is_had_
     rig.release(CAT);
     assert_eq!(rig.granted(DAN).0, 0);
 }
+
+#[test]
+fn s12_s31_one_try_is_answered_by_what_is_known_of_permit_0_though_a_plain_caller_polls_it() {
+    let (mut rig, mut other) = Rig::pair();
+    assert_eq!(other.grant(ANN, 1), 0);
+    assert_eq!(rig.grant(BOB, 2), 1);
+    rig.arrive(DAN, terms(1, secs(600)));
+    rig.pass(secs(1));
+    rig.told();
+    rig.arrive(CAT, terms(2, secs(0)));
+    assert_eq!(rig.busy(CAT), 2);
+}
+
+#[test]
+fn s10_others_turn_is_not_cut_short_for_one_try_that_has_gone() {
+    let mut rig = Rig::new();
+    for caller in [ANN, BOB] {
+        rig.grant(caller, 1);
+        rig.pass(secs(90));
+        rig.release(caller);
+        if caller == BOB {
+            rig.arrive(DAN, terms(1, secs(600)));
+            rig.arrive(EVE, terms(1, secs(0)));
+            rig.leave(EVE);
+        }
+        rig.serve();
+    }
+    rig.told();
+    let stands_back_until = rig.pool.poll_timeout().unwrap();
+    assert!(stands_back_until > rig.at() + secs(1), "{:?}", rig.at());
+}
+
+#[test]
+fn s10_s31_a_permit_is_not_marked_for_a_caller_that_cannot_have_it() {
+    let (mut rig, mut other) = Rig::pair();
+    assert_eq!(other.grant(ANN, 1), 0);
+    rig.arrive(DAN, terms(1, secs(600)));
+    rig.pass(secs(1));
+    assert_eq!(rig.grant(CAT, 2), 1);
+    let machine = rig.pool.machine(permit(1)).unwrap();
+    assert!(!machine.known().unwrap().record().handed_on);
+}
