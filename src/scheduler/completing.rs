@@ -214,7 +214,7 @@ impl Scheduler {
                 return Ok(completed);
             }
             if waited >= self.lease_of(&recording.report.ground.plan) {
-                return Err(held_on(&recording.report.run_id));
+                return Err(held_on(&recording.report.ended.run_id));
             }
             tokio::time::sleep(BETWEEN_READS).await;
             waited += BETWEEN_READS;
@@ -224,7 +224,7 @@ impl Scheduler {
     /// None: somebody else was faster, or has the lock; look again. Success under another lease proves that
     /// nobody was granted since.
     async fn try_late(&self, recording: &mut Recording) -> Result<Option<Completed>, CallError> {
-        let path = &recording.report.run_id.path;
+        let path = &recording.report.ended.run_id.path;
         let seen = self.read_scheduled(path).await?;
         let serial = seen.record.as_ref().map(|record| record.serial);
         if serial > Some(recording.report.ground.plan.serial()) {
@@ -266,7 +266,7 @@ impl Scheduler {
         let lease_duration = self.lease_of(&recording.report.ground.plan);
         let (decider, decisions) = recording.decider(false);
         let brought = Brought { decider, seen: Some(stored) };
-        let path = &recording.report.run_id.path;
+        let path = &recording.report.ended.run_id.path;
         let settling = self.locks.settle_at(path, record, lease_duration, brought).await?;
         match hear(decisions, &mut recording.tally) {
             Some(Ok(reported)) if settling == Settling::Written => {
@@ -329,7 +329,7 @@ impl Scheduler {
         let next_at = state.known().record.as_ref().and_then(|record| record.next);
         if let Some(tally) = recording.tally.take().filter(|_| completion != Completion::Superseded)
         {
-            let RunReport { run_id, report, .. } = &recording.report;
+            let RunEnded { run_id, report, .. } = &recording.report.ended;
             let end =
                 ReportedEnd { run_id, outcome: Outcome::from(*report), detail: &recording.detail };
             self.count(&run_id.path, &tally, Some(&end));

@@ -329,7 +329,7 @@ impl Task {
             };
             match action {
                 hold::Action::Store { request, what, timeout } => {
-                    let machine = self.pool.machine(permit);
+                    let machine = self.queue.machine(permit);
                     let purpose = machine.map_or(Purpose::Other, |it| it.purpose(request));
                     let path = self.path_of(permit);
                     self.send(permit, Ask { request, path, purpose, has_turn, timeout }, what);
