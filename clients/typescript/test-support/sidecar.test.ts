@@ -14,6 +14,8 @@ import { Sidecar, withSidecar } from "leasehold-client/testing";
 
 const JOB = { function: "job" };
 
+const PART = { function: "job", scope: "part" };
+
 /** A test with a sidecar of its own. */
 function scene(name: string, body: (sidecar: Sidecar) => Promise<void>): void {
   test(name, withSidecar(body));
@@ -38,22 +40,19 @@ function waitFor(kind: HoldEvent["type"]): { onEvent: (event: HoldEvent) => void
   return { onEvent, told: aborted(heard.signal) };
 }
 
-scene("a lock is lost at once", async (sidecar) => {
-  const hold = await (await sidecar.client()).hold(JOB);
+scene("a lock is lost at once, and a break is told and leaves time", async (sidecar) => {
+  const client = await sidecar.client();
+  const gone = await client.hold(JOB);
   await sidecar.lose(JOB);
-  assert.equal(await lost(hold), LossReason.BROKEN);
+  assert.equal(await lost(gone), LossReason.BROKEN);
   assert.notEqual((await sidecar.waitUntilAvailable(JOB)).breakNote, undefined);
-});
-
-scene("a break is told, and leaves time", async (sidecar) => {
-  const part = { function: "job", scope: "part" };
-  const hold = await (await sidecar.client()).hold(part);
-  await sidecar.breakLock(part, "a new version");
+  const hold = await client.hold(PART);
+  await sidecar.breakLock(PART, "a new version");
   await aborted(hold.revokedSignal);
   assert.equal(hold.notice?.reason, "a new version");
   assert.ok(hold.isValid());
   await hold.release();
-  await sidecar.waitUntilAvailable(part);
+  await sidecar.waitUntilAvailable(PART);
 });
 
 scene("a hold is lost by its own clock while the sidecar is paused", async (sidecar) => {
@@ -78,18 +77,16 @@ test("a hold is resumed where locks outlast the sidecar", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "lh-"));
   const settings = { "store.kind": "embedded", "store.embedded.path": path.join(folder, "locks.db") };
   try {
-    await withSidecar(
-      async (sidecar) => {
-        const { onEvent, told } = waitFor("resumed");
-        const hold = await (await sidecar.client()).hold(JOB, { onEvent });
-        await sidecar.kill();
-        await sidecar.start();
-        await told;
-        assert.ok(hold.isValid());
-        await hold.release();
-      },
-      { settings },
-    )();
+    const { onEvent, told } = waitFor("resumed");
+    const resumes = async (sidecar: Sidecar): Promise<void> => {
+      const hold = await (await sidecar.client()).hold(JOB, { onEvent });
+      await sidecar.kill();
+      await sidecar.start();
+      await told;
+      assert.ok(hold.isValid());
+      await hold.release();
+    };
+    await withSidecar(resumes, { settings })();
   } finally {
     await rm(folder, { recursive: true });
   }
@@ -127,7 +124,7 @@ test("what is wrong is said, with the log", async () => {
   let folder = "";
   const fails = withSidecar(async (sidecar) => {
     folder = path.dirname(sidecar.endpoint.slice("unix://".length));
-    await assert.rejects(sidecar.lose({ function: "job", scope: "part" }), /"part"\} cannot be lost or broken: nobody/);
+    await assert.rejects(sidecar.lose(PART), /"part"\} cannot be lost or broken: nobody/);
     const late = /^Error: not after 1 ms: the lock .*"job"\} is held\. It is \{/;
     await assert.rejects(sidecar.waitUntilHeld(JOB, { timeoutMs: 1 }), late);
     // What it logs is written by the time that it has ended.

@@ -19,9 +19,8 @@ import {
 import type { Client, LockRecord } from "../src/index.js";
 import type { AcquireLeaseRequest } from "../src/proto.js";
 import { BreakMode, Grant, LockRecord as Recorded, RunOutcome, Schedule as Stored } from "../src/proto.js";
-import { OURS, errorOf } from "./messages.js";
+import { OURS, errorOf, refusal } from "./messages.js";
 import { TOO_OLD, settled, staged } from "./stage.js";
-import { refusal } from "./tools.js";
 
 const told = { validity: { validUntil: undefined, validFor: { seconds: 60, nanos: 0 } } };
 const granted = { outcome: { $case: "granted", value: Grant.create({ leaseId: "lease-1" }) } };

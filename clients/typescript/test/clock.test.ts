@@ -14,7 +14,6 @@ import { LossReason, PlatformError } from "../src/index.js";
 import type { Validity } from "../src/proto.js";
 import { duration } from "../src/duration.js";
 import { ELSEWHERE, OURS } from "./messages.js";
-import { eventually } from "./tools.js";
 
 test("s21 a clock that a time namespace shifts is not the kernel's", async () => {
   const [zero, one, other] = [
@@ -50,7 +49,8 @@ test("s3 the boot clock never goes back, and its readings are apart by its step"
   assert.ok(first.earliest > 0);
   assert.equal(first.latest - first.earliest, 10);
   assert.match(clock.bootId, /^[0-9a-f-]{36}$/);
-  await eventually("the clock goes on", () => clock.read().earliest > first.earliest);
+  // It goes on.
+  while (clock.read().earliest <= first.earliest) await new Promise((resolve) => setImmediate(resolve));
   assert.equal(machineClock(), machineClock());
 });
 

@@ -1,4 +1,4 @@
-// Leads term after term, and runs a function on each occurrence: loops over what is held, with pauses that take no time.
+// Leads term after term, and runs a function on each occurrence: loops over what is held.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -6,41 +6,18 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import type { Rpc } from "../src/connect/rpc.js";
-import type { Pacing } from "../src/hold/lead.js";
-import { lead, leadPauseMs } from "../src/hold/lead.js";
-import type { Completion, Hold, RefusedError, Run } from "../src/index.js";
-import { BusyError, LossReason, LostError } from "../src/index.js";
-import { Busy } from "../src/proto.js";
-import type { RunWork } from "../src/runs/every.js";
-import { every } from "../src/runs/every.js";
-import type { Runs } from "../src/runs/runs.js";
-import { refused } from "../src/errors/refusal.js";
+import { leadPauseMs } from "../src/hold/lead.js";
+import type { Completion } from "../src/index.js";
+import { RefusedError } from "../src/index.js";
+import type { Refusing } from "./messages.js";
+import { errorOf } from "./messages.js";
+import type { Stage } from "./stage.js";
 import { settled, staged } from "./stage.js";
-import { refusal } from "./tools.js";
 
 const BOOM = new Error("boom");
-const RPC = { isClosed: false, limits: { releaseMs: 50 } } as unknown as Rpc;
-const errorOf = (code: status): RefusedError => refused(Object.assign(new Error("no"), refusal(code, "no")));
-const AWAY = errorOf(status.UNAVAILABLE);
-const DENIED = errorOf(status.PERMISSION_DENIED);
-
-/** Notes the pauses, and takes no time. */
-function noted(pauses: number[]): Pacing {
-  const sleep = (ms: number): Promise<void> => {
-    pauses.push(ms);
-    return Promise.resolve();
-  };
-  return { sleep, random: () => 0.5 };
-}
-
-/** Gives one after the other; throws those that are errors. */
-function inTurn<T>(outcomes: (T | Error)[]): () => Promise<T> {
-  return () => {
-    const outcome = outcomes.shift();
-    return outcome instanceof Error ? Promise.reject(outcome) : Promise.resolve(outcome as T);
-  };
-}
+const AWAY: Refusing = { code: "UNAVAILABLE", reason: "STORE_UNAVAILABLE" };
+const DENIED: Refusing = { code: "PERMISSION_DENIED" };
+const RELEASED = "release 1 by 1";
 
 test("the pause between terms lies between 0.1 and 1 s, and grows to 10 s with failures", () => {
   assert.deepEqual([leadPauseMs(0, 0), leadPauseMs(0, 0.5), leadPauseMs(0, 1)], [100, 550, 1_000]);
@@ -48,29 +25,25 @@ test("the pause between terms lies between 0.1 and 1 s, and grows to 10 s with f
   assert.deepEqual([leadPauseMs(2_000, 0), leadPauseMs(2_000, 1)], [100, 10_000]);
 });
 
-/** Leads over these terms and failures until a body leaves, throws, or no more is granted; what was done is noted. */
-async function leads(
-  outcomes: (string | Error)[],
-  body: (term: string) => boolean,
-  isClosed = false,
-): Promise<unknown[]> {
-  const [did, pauses]: [unknown[], number[]] = [[], []];
-  const term = (name: string): Hold => {
-    const release = (): Promise<void> => {
-      did.push(`release ${name}`);
-      return name.includes("in vain") ? Promise.reject(AWAY) : Promise.resolve();
-    };
-    return { lockPath: name, release } as unknown as Hold;
-  };
-  const open = inTurn(outcomes.map((outcome) => (outcome instanceof Error ? outcome : term(outcome))));
-  try {
-    for await (const { lockPath } of lead({ open, isClosed: () => isClosed, signal: undefined }, noted(pauses))) {
-      if (!body(lockPath)) break;
+/** What an asking is answered with: a break, or an event. */
+type Answer = Refusing | "granted" | "lost" | "busy";
+
+/** Answers a loop each time that it asks; gives when that was, and what the loop has ended with. */
+async function follow(it: Stage, loop: () => Promise<unknown>, answers: readonly Answer[]): Promise<unknown[]> {
+  it.replace(Math, "random", () => 0.5);
+  const moments: number[] = [];
+  const ended = loop().catch((error: unknown) => (error instanceof RefusedError ? status[error.code] : error));
+  for (const answer of answers) {
+    while (it.sidecar.streams.length === moments.length) {
+      assert.ok(it.now < 60_000, "it asks");
+      await it.reach(it.now + 50);
     }
-    return [...did, ...pauses];
-  } catch (error) {
-    return [...did, ...pauses, error];
+    moments.push(it.now);
+    if (typeof answer === "object") it.sidecar.break(undefined, answer);
+    else it.sidecar.tell(undefined, { [answer]: { until: it.now + 58_000, for: 58_000 } });
+    await settled();
   }
+  return [moments, await ended];
 }
 
 const stays = (): boolean => true;
@@ -78,112 +51,122 @@ const leaves = (): boolean => false;
 const throws = (): boolean => {
   throw BOOM;
 };
-const [lost, busy] = [new LostError({ reason: LossReason.TAKEN, detail: "" }), new BusyError(Busy.create())];
 
-test("who leads leads again after a term, and tells what a release throws where it leaves", async () => {
-  for (const [outcomes, body, did, isClosed] of [
-    [["1", "2 in vain", DENIED], stays, ["release 1", "release 2 in vain", 550, 550, DENIED]],
-    [["1"], leaves, ["release 1"]],
-    [["1 in vain"], leaves, ["release 1 in vain", AWAY]],
-    [["1"], throws, ["release 1", BOOM]],
-    [[AWAY, lost, busy, "1"], leaves, ["release 1", 1_050, 2_050, 4_050]],
-    [[AWAY, AWAY, "1", DENIED], stays, ["release 1", 1_050, 2_050, 550, DENIED]],
-    [[AWAY], stays, [AWAY], true],
-  ] as [(string | Error)[], () => boolean, unknown[], boolean?][]) {
-    assert.deepEqual(await leads(outcomes, body, isClosed), did);
-  }
+/** The answers, what a term does, whether releases fail, and what comes of it: as {@link follow}, and the releases. */
+const TERMS: readonly [readonly Answer[], () => boolean, Refusing | undefined, number[], unknown, number][] = [
+  [["granted", "granted", DENIED], stays, undefined, [0, 550, 1_100], "PERMISSION_DENIED", 2],
+  [["granted", DENIED], stays, AWAY, [0, 550], "PERMISSION_DENIED", 1],
+  [["granted"], leaves, undefined, [0], undefined, 1],
+  [["granted"], leaves, AWAY, [0], "UNAVAILABLE", 1],
+  [["granted"], throws, undefined, [0], BOOM, 1],
+  [[AWAY, "lost", "busy", "granted"], leaves, undefined, [0, 1_050, 3_100, 7_150], undefined, 1],
+  [[AWAY, AWAY, "granted", DENIED], stays, undefined, [0, 1_050, 3_100, 3_650], "PERMISSION_DENIED", 1],
+];
+
+for (const [answers, body, failing, moments, end, releases] of TERMS) {
+  const how = JSON.stringify([...answers, body.name, failing]);
+  staged(`who leads leads again after a term, and tells what a release throws where it leaves: ${how}`, async (it) => {
+    if (failing !== undefined) it.sidecar.answers["release"] = [errorOf(failing)];
+    const leading = async (): Promise<void> => {
+      for await (const term of it.client.lead({ function: "f" })) if (term.isValid() && !body()) break;
+    };
+    assert.deepEqual(await follow(it, leading, answers), [moments, end]);
+    assert.deepEqual(it.sidecar.asked, Array(releases).fill(RELEASED));
+  });
+}
+
+staged("who leads by a client that is closed leads no more", async (it) => {
+  const leading = assert.rejects(it.client.lead({ function: "f" }).next(), { code: status.CANCELLED });
+  await settled();
+  it.client.close();
+  await leading;
 });
 
-staged("work runs in each term until one ends it", async (it) => {
-  const { client, sidecar } = it;
+staged("work runs in each term until one ends it, or the caller does", async (it) => {
   const work = async (signal: AbortSignal): Promise<string> => {
-    const term = sidecar.streams.length;
+    const term = it.sidecar.streams.length;
     if (term === 3) return "done";
     if (term === 4) throw BOOM;
-    sidecar.tell(undefined, { lost: {} });
+    it.sidecar.tell(undefined, { lost: {} });
     await settled();
     if (term === 1) signal.throwIfAborted();
     return "ended by its signal";
   };
-  /** Grants the term that is asked for, once the longest pause between terms is over. */
-  const grant = async (): Promise<void> => {
-    await it.reach(it.now + 1_000);
-    sidecar.tell(undefined, { granted: { until: it.now + 58_000, for: 58_000 } });
-    await settled();
-  };
-  const leading = client.withTerms({ function: "f" }, work);
-  for (let term = 1; term <= 3; term += 1) await grant();
-  assert.equal(await leading, "done");
-  const failing = assert.rejects(client.withTerms({ function: "f" }, work), BOOM);
-  await grant();
+  const leading = (): Promise<string> => it.client.withTerms({ function: "f" }, work);
+  assert.deepEqual(await follow(it, leading, ["granted", "granted", "granted"]), [[0, 550, 1_100], "done"]);
+  const failing = assert.rejects(leading(), BOOM);
+  await settled();
+  it.sidecar.tell(undefined, { granted: { until: it.now + 58_000, for: 58_000 } });
   await failing;
   const stop = new AbortController();
-  const stopped = assert.rejects(client.withTerms({ function: "f" }, work, { signal: stop.signal }), BOOM);
+  const stopped = assert.rejects(it.client.withTerms({ function: "f" }, work, { signal: stop.signal }), BOOM);
   stop.abort(BOOM);
   await stopped;
-  assert.deepEqual(sidecar.asked, Array(4).fill("release 1 by 1"));
+  assert.deepEqual(it.sidecar.asked, Array(4).fill(RELEASED));
 });
 
-type Work = (signal: AbortSignal, stop: AbortController) => Completion | undefined;
+type Work = (signal: AbortSignal, stop: AbortController, it: Stage) => Completion | undefined | Promise<never>;
 const done: Work = () => undefined;
 const fails: Work = () => {
   throw BOOM;
 };
-const heeds: Work = (signal) => {
-  signal.throwIfAborted();
-  return undefined;
-};
 const stops: Work = (signal, stop) => {
   stop.abort(BOOM);
-  return heeds(signal, stop);
+  throw signal.reason;
 };
-const inVain = (): Promise<void> => Promise.reject(AWAY);
-/** Nobody answers: it is given up a while after the stop. */
-const unanswered = async (giveUp: AbortSignal, stop: AbortController): Promise<void> => {
-  stop.abort();
-  if (!giveUp.aborted) await once(giveUp, "abort");
-  throw giveUp.reason;
+const isLost: Work = async (_, _stop, it) => {
+  it.sidecar.tell(undefined, { lost: { reason: "TAKEN" } });
+  await settled();
+  throw BOOM;
 };
-const isOver = (reason: LossReason): object => ({ loss: { reason, detail: "" }, signal: AbortSignal.abort(BOOM) });
+const heeds: Work = async (signal) => {
+  await once(signal, "abort");
+  throw signal.reason;
+};
+const isStopped: Work = (_, stop) => {
+  setTimeout(() => {
+    stop.abort();
+  }, 100);
+  return undefined;
+};
 
-/** The work on a run, the completion that comes of it, and what else is so; `ends` is how all ends, if not by the next. */
-const RUNS: readonly [Work, Completion, { run?: object; complete?: typeof unanswered; ends?: Error | undefined }][] = [
-  [done, { outcome: "succeeded" }, {}],
-  [fails, { outcome: "failed", detail: "boom" }, {}],
-  [() => ({ outcome: "failedFinal" }), { outcome: "failedFinal" }, {}],
-  [fails, { outcome: "returned" }, { run: isOver(LossReason.TAKEN), complete: inVain }],
-  [heeds, { outcome: "failedFinal", detail: "stopped at its deadline" }, { run: isOver(LossReason.MAX_HOLD_REACHED) }],
-  [stops, { outcome: "returned" }, { ends: undefined }],
-  [done, { outcome: "succeeded" }, { complete: inVain, ends: AWAY }],
-  [done, { outcome: "succeeded" }, { complete: unanswered, ends: undefined }],
+/** The work on a run, the completion that comes of it and its answer, and how all ends: else another run follows. */
+const RUNS: readonly [Work, string, { answer?: Refusing | "none"; ends?: string | undefined }][] = [
+  [done, "SUCCEEDED", {}],
+  [fails, "FAILED boom", {}],
+  [() => ({ outcome: "failedFinal" }), "FAILED_FINAL", {}],
+  [isLost, "RETURNED", { answer: { code: "FAILED_PRECONDITION", reason: "HOLD_LOST" } }],
+  [heeds, "FAILED_FINAL stopped at its deadline", {}],
+  [stops, "RETURNED", { ends: undefined }],
+  [done, "SUCCEEDED", { answer: { code: "INTERNAL", reason: "STORE_FAILED" }, ends: "INTERNAL" }],
+  // Nobody answers: it is given up 10 s after the stop.
+  [isStopped, "SUCCEEDED", { answer: "none", ends: undefined }],
 ];
 
-test("t8 t11 t12 t24 what the work gives is the outcome of the run, and another follows unless it is to stop", async () => {
-  for (const [work, completion, { run = {}, complete, ...more }] of RUNS) {
+for (const [work, said, { answer, ...more }] of RUNS) {
+  staged(`t8 t11 t12 t24 the outcome of the run is what the work gives, and another follows: ${said}`, async (it) => {
+    if (answer !== undefined) it.sidecar.answers["complete_run"] = answer === "none" ? [] : [errorOf(answer)];
     const stop = new AbortController();
-    const told: Completion[] = [];
-    const given = {
-      signal: new AbortController().signal,
-      leave: () => Promise.resolve(),
-      complete: async (said: Completion, { signal }: { signal: AbortSignal }) => {
-        told.push(said);
-        await complete?.(signal, stop);
-      },
-      ...run,
-    } as unknown as Run;
-    let closed = 0;
-    const runs = { next: inTurn([given, DENIED]), close: () => (closed += 1) } as unknown as Runs;
-    const working: RunWork = (_run, signal) => Promise.resolve().then(() => work(signal, stop));
-    const worker = { rpc: RPC, runs, work: working, signal: stop.signal };
-    const error: unknown = await every(worker, noted([])).catch((thrown: unknown) => thrown);
-    assert.deepEqual([told, closed, error], [[completion], 1, "ends" in more ? more.ends : DENIED]);
-  }
-});
+    const working = it.client.every(
+      { function: "f", cron: "30 2 * * *" },
+      (_, signal) => Promise.resolve().then(() => work(signal, stop, it)),
+      { signal: stop.signal },
+    );
+    const ended = working.catch((error: unknown) => (error instanceof RefusedError ? status[error.code] : error));
+    const deadline = { at: 5_000, after: 5_000 };
+    it.sidecar.tell(undefined, { standby: { understood: true }, run: { until: 5_000, for: 5_000, deadline } });
+    await it.reach(12_000);
+    it.sidecar.break(undefined, DENIED);
+    assert.equal(await ended, "ends" in more ? more.ends : "PERMISSION_DENIED");
+    assert.equal(it.sidecar.asked[0], `complete_run 1 ${said} by 1`);
+    assert.deepEqual(it.sidecar.open, []);
+  });
+}
 
-test("who runs goes on while no sidecar answers, and ends where that does not help", async () => {
-  const pauses: number[] = [];
-  const runs = { next: inTurn<Run>([AWAY, AWAY, AWAY, DENIED]), close: () => undefined } as unknown as Runs;
-  const worker = { rpc: RPC, runs, work: () => Promise.resolve(), signal: undefined };
-  await assert.rejects(every(worker, noted(pauses)), DENIED);
-  assert.deepEqual(pauses, [550, 1_050, 2_050]);
+staged("who runs goes on while no sidecar answers, and ends where that does not help", async (it) => {
+  const running = (): Promise<void> => it.client.every({ function: "f", cron: "@daily" }, () => Promise.resolve());
+  assert.deepEqual(await follow(it, running, [AWAY, AWAY, AWAY, DENIED]), [
+    [0, 550, 1_600, 3_650],
+    "PERMISSION_DENIED",
+  ]);
 });

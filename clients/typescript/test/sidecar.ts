@@ -10,10 +10,8 @@ import { milliseconds } from "../src/duration.js";
 import type { Dialer } from "../src/connect/endpoint.js";
 import { LeaseSpec } from "../src/proto.js";
 import type { HoldLeaseRequest, Resume, SubscribeScheduleRequest } from "../src/proto.js";
-import type { Refusing, Said } from "./messages.js";
-import { Messages, errorOf, responseTo } from "./messages.js";
-import type { Refused } from "./tools.js";
-import { message, refusal } from "./tools.js";
+import type { Refused, Refusing, Said } from "./messages.js";
+import { Messages, errorOf, message, refusal, responseTo } from "./messages.js";
 
 /** What the client has sent, over which connection. */
 interface Heard {
@@ -94,8 +92,7 @@ function inWords(name: string, { generation, maxHold, value, checkpoint, outcome
   if (generation === undefined) return name;
   const texts = [value, checkpoint].map((bytes) => Buffer.from(bytes ?? []).toString());
   const ending = [outcome?.replace(/^RUN_OUTCOME_(UNSPECIFIED)?/, ""), detail];
-  const told = [name, String(generation), maxHold && String(milliseconds(maxHold)), ...texts, ...ending];
-  return told.filter((word) => word !== undefined && word !== "").join(" ");
+  return sentence(name, String(generation), maxHold && String(milliseconds(maxHold)), ...texts, ...ending);
 }
 
 /** Does what a vector or a test says, and remembers what it was sent. */
@@ -184,10 +181,9 @@ export class Sidecar {
     }
     if (request.start?.$case === "resume") return this.#resume(request.start.value);
     const { permits = 1, priority, yields, share, ...spec } = request.start?.value ?? LeaseSpec.create();
-    const wait = milliseconds(spec.wait);
-    const first = sentence("hold", wait > 0 && `wait ${String(wait)}`, permits > 1 && `permits ${String(permits)}`);
-    const more = [priority > 0 && `priority ${String(priority)}`, yields && "yields"];
-    return sentence(first, ...more, share !== "" && `share ${share}`);
+    const counts = { wait: milliseconds(spec.wait), permits: permits - 1 && permits, priority };
+    const counted = Object.entries(counts).map(([name, count]) => count > 0 && `${name} ${String(count)}`);
+    return sentence("hold", ...counted, yields && "yields", share !== "" && `share ${share}`);
   }
 
   #resume({ resumeToken, toldValidUntil, attemptId }: Resume): string {
@@ -283,6 +279,6 @@ export class Sidecar {
 }
 
 /** Those of the words that are there. */
-function sentence(...words: (string | false)[]): string {
-  return words.filter((word) => word !== false).join(" ");
+function sentence(...words: (string | false | undefined)[]): string {
+  return words.filter((word) => word !== false && word !== undefined && word !== "").join(" ");
 }

@@ -42,12 +42,9 @@ test("a lease's spec says all that was asked for, and nothing else", () => {
     waitWithoutEnd: false,
     occurrenceAt: occurrence,
   });
-  const least = leaseSpec({ function: "f" }, Infinity);
-  assert.deepEqual(
-    [least.wait, least.waitWithoutEnd, least.permits, least.autoRenew],
-    [undefined, true, undefined, undefined],
-  );
-  assert.equal(least.key?.mode, LockMode.FUNCTION);
+  const { wait, waitWithoutEnd, permits, autoRenew, key: least } = leaseSpec({ function: "f" }, Infinity);
+  assert.deepEqual([wait, waitWithoutEnd, permits, autoRenew], [undefined, true, undefined, undefined]);
+  assert.equal(least?.mode, LockMode.FUNCTION);
 });
 
 test("what cannot be sent is refused", () => {
@@ -55,10 +52,8 @@ test("what cannot be sent is refused", () => {
     assert.throws(() => leaseSpec({ function: "f", priority }, 0), /RangeError: priority is .* from 0 to 2147483647/);
   }
   assert.throws(() => leaseSpec({ function: "f", permits: 1.5 }, 0), /RangeError: permits is .* from 1 to 32/);
-  assert.throws(
-    () => leaseSpec({ function: "f", occurrence: new Date(NaN) }, 0),
-    /RangeError: occurrence is an invalid/,
-  );
+  const occurrence = new Date(NaN);
+  assert.throws(() => leaseSpec({ function: "f", occurrence }, 0), /RangeError: occurrence is an invalid/);
   assert.throws(() => scheduleSpec({ cron: "@daily", maxAttempts: 1.5 }), RangeError);
   assert.throws(() => duration("waitMs", -1), /waitMs is -1/);
   assert.throws(() => duration("waitMs", NaN), RangeError);

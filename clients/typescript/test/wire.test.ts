@@ -14,9 +14,8 @@ import { InterceptingCall, Server, ServerCredentials, status } from "@grpc/grpc-
 import type { ConnectOptions, TlsCredentials } from "../src/index.js";
 import { Client, UnreachableError } from "../src/index.js";
 import { Grant, LeaseServiceService } from "../src/proto.js";
-import { PATIENCE_MS } from "./tools.js";
 
-const SHORT = { timeout: PATIENCE_MS };
+const SHORT = { timeout: 60_000 };
 const folder = mkdtempSync(path.join(tmpdir(), "leasehold-"));
 const SOCKET = `unix://${folder}/socket`;
 after(() => {
@@ -110,7 +109,7 @@ test("a sidecar that wants a certificate that it trusts says so", async () => {
   }
 });
 
-test("certificates are asked for before each connection", async () => {
+test("certificates are asked for before each connection", SHORT, async () => {
   let current = holder;
   const tls = (): TlsCredentials => ({ ca: sidecar.certificate, clientCertificate: current });
   const first = await serve();
@@ -120,11 +119,7 @@ test("certificates are asked for before each connection", async () => {
   // From now on only the renewed certificate is trusted.
   current = stranger;
   using second = await serve(stranger, first.port);
-  const end = performance.now() + PATIENCE_MS;
-  while (second.heard.length === 0) {
-    assert.ok(performance.now() < end, "the new connection shows the new certificate");
-    await client.resolvePath({ function: "f" }).catch(() => undefined);
-  }
+  while (second.heard.length === 0) await client.resolvePath({ function: "f" }).catch(() => undefined);
 });
 
 test("a token is asked for each call, which goes through interceptors", SHORT, async () => {

@@ -17,7 +17,7 @@ import {
 import type { Busy, EndedRun, ReleaseResult } from "../src/proto.js";
 import { unknownCalls } from "../src/errors/unsupported.js";
 import { lossReasonNamed } from "../src/hold/loss.js";
-import { message } from "./tools.js";
+import { message } from "./messages.js";
 
 /** What an error is made from, and what it says. Numbers among that are only passed on. */
 type Line = Readonly<Record<string, string>>;

@@ -6,18 +6,6 @@ import { BusyError, LostError } from "../errors/errors.js";
 import type { Hold } from "./hold.js";
 import { mayPass } from "../errors/refusal.js";
 
-/** How the time between terms passes; tests have their own. */
-export interface Pacing {
-  readonly sleep: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
-  /** At least 0, and less than 1. */
-  readonly random: () => number;
-}
-
-export const REAL: Pacing = {
-  sleep,
-  random: Math.random,
-};
-
 /** The pause in milliseconds before the lock is asked for again, after so many failures in a row. */
 export function leadPauseMs(failures: number, random: number): number {
   const longest = Math.min(FIRST_TERM_PAUSE_MS * 2 ** failures, LONGEST_TERM_PAUSE_MS);
@@ -34,7 +22,7 @@ export interface Candidate {
 }
 
 /** Term after term, each released when the loop goes on or is left. See {@link Client.lead}. */
-export async function* lead(candidate: Candidate, pacing = REAL): AsyncGenerator<Hold, void, undefined> {
+export async function* lead(candidate: Candidate): AsyncGenerator<Hold, void, undefined> {
   const { open, isClosed, signal } = candidate;
   for (let failures = 0; ;) {
     signal?.throwIfAborted();
@@ -47,7 +35,7 @@ export async function* lead(candidate: Candidate, pacing = REAL): AsyncGenerator
       failures += 1;
     }
     if (term !== undefined) yield* during(term);
-    await pacing.sleep(leadPauseMs(failures, pacing.random()), signal);
+    await sleep(leadPauseMs(failures, Math.random()), signal);
   }
 }
 

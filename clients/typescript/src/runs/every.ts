@@ -1,8 +1,8 @@
 // Runs a function on each occurrence.
 
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
-import type { Pacing } from "../hold/lead.js";
-import { REAL, leadPauseMs } from "../hold/lead.js";
+import { sleep } from "../duration.js";
+import { leadPauseMs } from "../hold/lead.js";
 import { mayPass } from "../errors/refusal.js";
 import type { Rpc } from "../connect/rpc.js";
 import type { Completion } from "./completion.js";
@@ -26,7 +26,7 @@ export interface Worker {
 }
 
 /** Goes on until the signal aborts. See `Client.every`. */
-export async function every(worker: Worker, pacing: Pacing = REAL): Promise<void> {
+export async function every(worker: Worker): Promise<void> {
   const { rpc, runs, signal } = worker;
   const isStopped = (): boolean => signal?.aborted === true;
   try {
@@ -43,7 +43,7 @@ export async function every(worker: Worker, pacing: Pacing = REAL): Promise<void
         await workOn(run, worker);
         continue;
       }
-      await pacing.sleep(leadPauseMs(failures, pacing.random()), signal).catch((error: unknown) => {
+      await sleep(leadPauseMs(failures, Math.random()), signal).catch((error: unknown) => {
         if (!isStopped()) throw error;
       });
       failures += 1;
