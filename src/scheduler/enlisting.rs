@@ -3,6 +3,7 @@
 use super::reading::{VersionedPlan, unreadable};
 use super::request::{ResumeRun, ScheduleEvent, SubscribeRequest};
 use super::run::Begin;
+use super::state::KnownSchedule;
 use super::subscriber::Subscriber;
 use super::task::ScheduleTask;
 use crate::coordinator::{CallError, Resumed, ScheduleEventKind, Target};
@@ -60,7 +61,9 @@ impl ScheduleTask {
         };
         let subscription = Subscription { definition, is_new, runs_at_once: *runs_at_once };
         // T16: a new one is compared with what is in force now, which may be another by then, or none (T25).
-        if !is_new && self.state.known().plan.as_ref().is_some_and(is_known) {
+        let has_read =
+            |known: &KnownSchedule| known.learned > 0 && known.plan.as_ref().is_some_and(is_known);
+        if !is_new && has_read(&self.state.known()) {
             return Ok(());
         }
         for _ in 0..TRIES {

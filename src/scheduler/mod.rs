@@ -40,6 +40,7 @@ use crate::coordinator::{CallError, Coordinator, Timers, WaitKind};
 use crate::lock::LockPath;
 use crate::schedule::{Plan, Report, RunEnded, RunId, check_key};
 use crate::time::Instant;
+use crate::timetable::UtcSecond;
 use clock::StoreClock;
 pub use figures::ScheduleFigures;
 pub use importing::{ImportError, ImportRequest, Imported};
@@ -219,7 +220,9 @@ impl Scheduler {
 
     /// It is said, or seen, now that this run has ended so.
     fn ended_now(&self, run_id: &RunId, report: Report) -> RunEnded {
-        RunEnded { run_id: run_id.clone(), report, at: self.store_time().into() }
+        // Where the store has not answered yet, it counts from when that is decided.
+        let at = self.known_time().map_or(UtcSecond(i64::MAX), UtcSecond::from);
+        RunEnded { run_id: run_id.clone(), report, at }
     }
 
     /// Takes part in a schedule while the stream lives.

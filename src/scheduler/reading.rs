@@ -157,11 +157,15 @@ impl Scheduler {
     /// The store's time, as nearly as it is known, and never ahead of it (T7); the machine's own before the
     /// first answer.
     pub(super) fn store_time(&self) -> UnixMillis {
+        self.known_time().unwrap_or_else(|| self.locks.clock().wall())
+    }
+
+    /// The same; none before the first answer.
+    pub(super) fn known_time(&self) -> Option<UnixMillis> {
         if let Some((time, answered)) = self.locks.dotnet_timers().heard() {
             self.schedules.clock.note(time, answered);
         }
-        let known = self.schedules.clock.now(self.now());
-        known.unwrap_or_else(|| self.locks.clock().wall())
+        self.schedules.clock.now(self.now())
     }
 }
 

@@ -353,7 +353,8 @@ impl Run {
                 event
             }
             HeldEvent::Draining { time_left } => {
-                let before = time_left.saturating_sub(BEFORE_THE_END);
+                // In a short drain what its caller says has half of the time.
+                let before = time_left.saturating_sub(BEFORE_THE_END).max(time_left / 2);
                 ends.returns_at = Some(Box::pin(tokio::time::sleep(before)));
                 event
             }

@@ -92,7 +92,8 @@ impl ScheduleState {
         match known.reports.iter_mut().find(|reported| reported.ended.run_id == ended.run_id) {
             Some(known) => {
                 if !known.by_caller {
-                    (known.ended, known.by_caller) = (ended, true);
+                    let at = known.ended.at.min(ended.at);
+                    (known.ended, known.by_caller) = (RunEnded { at, ..ended }, true);
                 }
                 known.calls += 1;
             }

@@ -42,6 +42,15 @@ impl Task {
         self.callers.remove(&id)
     }
 
+    /// A call that was made again has its first's place, and that was granted nothing (T6).
+    pub(crate) fn inherit(&mut self, former: CallerId, by: CallerId) {
+        let Some(aside) = &mut self.aside else { return };
+        let Some(Brings::Occurrence(first)) = aside.brought.remove(&former) else { return };
+        if let Some(Brings::Occurrence(named)) = aside.brought.get_mut(&by) {
+            named.inherit(&first);
+        }
+    }
+
     /// What is written over the record that was found under the lease, as whoever brought it decides.
     pub(crate) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
         let aside = self.aside();

@@ -369,6 +369,7 @@ impl Task {
 
     /// Another call has taken the place of one that waited.
     fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
+        self.inherit(id, by);
         let Some(mut caller) = self.take_caller(id) else { return };
         self.shared.registry().supersede(caller.lease_id, id, by);
         self.trace_resumed(&caller, by);

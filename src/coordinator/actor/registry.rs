@@ -309,7 +309,7 @@ mod tests {
         let lost = HoldEnd::Lost(crate::hold::LossReason::Taken);
         registry.end_hold(lease_id, CallerId(1), lost);
         assert_eq!(
-            registry.ended(HoldCall { lease_id: lease_id, generation: None }),
+            registry.ended(HoldCall { lease_id, generation: None }),
             None,
             "nothing was known of it here"
         );
@@ -317,7 +317,7 @@ mod tests {
         registry.ended.insert(lease_id, released);
         registry.end_hold(lease_id, CallerId(2), lost);
         assert_eq!(
-            registry.ended(HoldCall { lease_id: lease_id, generation: None }),
+            registry.ended(HoldCall { lease_id, generation: None }),
             Some(HoldEnd::Released)
         );
     }

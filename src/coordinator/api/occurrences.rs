@@ -76,6 +76,11 @@ impl Named {
         verdict
     }
 
+    /// It goes on for a call that was granted nothing.
+    pub(crate) fn inherit(&mut self, first: &Self) {
+        self.tokens.extend(&first.tokens);
+    }
+
     /// What a caller is answered that was granted nothing; none if nothing has said so.
     pub(crate) fn answer(&self) -> Option<Result<Outcome, CallError>> {
         let path = self.path.clone();

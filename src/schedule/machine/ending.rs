@@ -251,9 +251,9 @@ pub(super) fn skipped(record: &mut ScheduleRecord, view: &View<'_>, last: UtcSec
 /// T10, SKIP: what fell due during the run is skipped. What was due before is not: under ALL that is run
 /// first (T9). Nor is what has fallen due since, where its outcome is written late.
 fn skip_since(record: &mut ScheduleRecord, view: &View<'_>, started: UtcSecond) {
-    let view = &View { store_time: view.store_time.min(view.ended_at), ..*view };
+    let until = View { store_time: view.store_time.min(view.ended_at), ..*view };
     let Some(next) = record.next.filter(|next| due_at(view, *next) > started) else { return };
-    if let Some(last) = newest_due(record, view, next) {
+    if let Some(last) = newest_due(record, &until, next) {
         skip(record, view, next, last);
     }
 }

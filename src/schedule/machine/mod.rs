@@ -293,7 +293,9 @@ fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
         let keeps_requests = plan.was_reset().is_some();
         let goes_on = |run: &Run| keeps_requests && matches!(run.occasion, Occasion::ByHand { .. });
         record.run = record.run.filter(goes_on);
-        record.by_hand = if keeps_requests { record.by_hand } else { Attempts::NONE };
+        // A retry may have been set by a clock that was wrong.
+        let by_hand = Attempts { retry_at: None, ..record.by_hand };
+        record.by_hand = if keeps_requests { by_hand } else { Attempts::NONE };
         (record.watermark, record.outcome) = (plan.first_subscribed(), None);
         (record.next, record.plan, record.attempts) = (None, unknown, Attempts::NONE);
         (record.started, record.missed_since, record.reset) = (None, 0, plan.reset());

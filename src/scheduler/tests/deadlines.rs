@@ -306,3 +306,17 @@ async fn t10_an_outcome_that_is_written_late_skips_what_fell_due_before_it_was_t
     };
     assert_eq!((next.told.scheduled_at, next.told.missed_count), (at(1_800), 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn t8_t20_a_short_drain_leaves_half_of_its_time_to_what_a_caller_says() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    let draining = sidecar.coordinator.clone();
+    tokio::spawn(async move { draining.drain(2 * SECOND).await });
+    pass(SECOND / 2).await;
+    let told = complete(&sidecar, &granted, Report::Succeeded).await;
+    assert_eq!(told.completion, Completion::Recorded);
+    assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
+}
