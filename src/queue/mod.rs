@@ -193,7 +193,11 @@ impl Queue {
                 self.feed(permit, event, output);
             }
             Event::CallerLeft { caller } | Event::HolderDisconnected { caller }
-                if self.waiters.remove(caller) => {}
+                if self.waiters.remove(caller) =>
+            {
+                // S4: what time has ended is over, whatever came in.
+                self.feed_each(&Event::TimePassed, output);
+            }
             Event::DrainStarted { .. } | Event::HandOverStarted { .. } => {
                 self.fail_all(Kind::Plain, &hold::shutting_down(), output);
                 self.fail_all(Kind::Pooled, &hold::shutting_down(), output);

@@ -152,7 +152,7 @@ impl Queue {
                 if is_first {
                     self.fail_one_tries(Kind::Plain, &store_failure, output);
                 }
-                // A poll of those that name one permit has failed, or a release: that is known of this permit.
+                // A poll of those that name one permit has failed, or a release: that says nothing of others.
                 let is_tried = self.pooled.as_ref().is_some_and(|it| it.trial == Some(permit));
                 match is_trial {
                     true if is_tried => self.trial_failed(permit, store_failure, output),

@@ -390,8 +390,10 @@ fn t18_t25_a_run_by_hand_and_its_attempts_outlast_a_reset_and_no_removal() {
     let told = rig.start_at("00:40:00").unwrap();
     rig.plan = rig.plan.reset_to(None, None, by_operator(at("00:40:10")));
     let retry_at = rig.report_at("00:40:20", &told, Report::Failed);
+    assert_eq!(rig.look_at("00:40:20"), Decision::RetryLater(retry_at.unwrap()));
     rig.plan = rig.plan.reset_to(None, None, by_operator(at("00:40:21")));
-    assert_eq!(rig.look_at("00:40:22"), Decision::RetryLater(retry_at.unwrap()));
+    // A wrong clock may have set when it is tried again.
+    assert_eq!(rig.look_at("00:40:22"), Decision::Run(by_hand(1, "one")));
     let again = rig.start_at("00:41:00").unwrap();
     assert_eq!((again.run_id.occasion.clone(), again.attempt), (by_hand(1, "one"), 2));
     rig.plan = rig.plan.reset_to(None, None, by_operator(at("00:41:10")));
