@@ -37,7 +37,7 @@ impl Queue {
     /// For whom this permit is to be had now: where it is held here, for the first that may have it, so that
     /// it is handed on without a request (S30); else for whom it is tried.
     pub(super) fn candidate(&self, permit: Permit) -> Option<Candidate> {
-        let is_tried = self.pooled.as_ref().is_some_and(|pooled| pooled.trial == Some(permit));
+        let is_tried = self.is_tried_now(permit);
         let paced = !self.has_own_pace(permit);
         if paced && !is_tried && self.readiness(permit) != Readiness::InUse {
             return None;
@@ -153,11 +153,10 @@ impl Queue {
                     self.fail_one_tries(Kind::Plain, &store_failure, output);
                 }
                 // A poll of those that name one permit has failed, or a release: that says nothing of others.
-                let is_tried = self.pooled.as_ref().is_some_and(|it| it.trial == Some(permit));
-                match is_trial {
-                    true if is_tried => self.trial_failed(permit, store_failure, output),
-                    true => self.trial_refused(permit, store_failure),
-                    false => {}
+                if self.is_tried_now(permit) {
+                    self.trial_failed(permit, store_failure, output);
+                } else if is_trial {
+                    self.trial_refused(permit, store_failure);
                 }
             }
             Tried::Refused(store_failure) => {
@@ -186,8 +185,11 @@ impl Queue {
 
     /// Whether what becomes of this permit is what callers wait for that name more than one.
     fn is_trial(&self, permit: Permit) -> bool {
-        let is_tried = self.pooled.as_ref().is_some_and(|pooled| pooled.trial == Some(permit));
-        is_tried || self.has_own_pace(permit) && self.waiters.has(Kind::Pooled)
+        self.is_tried_now(permit) || self.has_own_pace(permit) && self.waiters.has(Kind::Pooled)
+    }
+
+    fn is_tried_now(&self, permit: Permit) -> bool {
+        self.pooled.as_ref().is_some_and(|pooled| pooled.trial == Some(permit))
     }
 
     /// What is known of `permit` is the answer to a try there.
