@@ -243,19 +243,19 @@ fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
 	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) $(WORLDS) -- fuzz::
 
 .PHONY: mutants
-mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; FILES='hold/held.rs hold/release.rs', DIFF=main, JOBS=2
+mutants: ## Plant a bug in every line of the pure machines, and see which no test finds; FILES='hold/held.rs hold/release.rs', DIFF=main, JOBS=2, SHARD=1/20
 	test -x $(TOOLS)/bin/cargo-mutants || cargo install cargo-mutants --version 27.1.0 --locked --root $(TOOLS)
 	sh tests/tools/mutants.sh
 	$(if $(DIFF),git diff $(DIFF) -- src >$(TOOLS)/mutants.diff)
 	rm -rf $(TOOLS)/mutants.out
 	$(MUTANTS) --cargo-arg=--lib || test $$? -le 3
-	$(MUTANTS) --iterate --cargo-arg=--test=worlds -- -- s1_s4_s5_s6 s3_ s5_tokens s10_ s12_ what_was_found || test $$? -eq 3
+	$(MUTANTS) --iterate --cargo-arg=--test=worlds -- -- pools:: s1_s4_s5_s6 s3_ s5_tokens s10_ s12_ what_was_found || test $$? -eq 3
 
-# First by the modules' own tests, then, for what they do not find, by the simulator. 2: some are missed; 3: some ran into a
+# First by the modules' own tests, then, for what they do not find, by the simulators. 2: some are missed; 3: some ran into a
 # time limit, which finds them.
 MUTANTS = cd $(TOOLS)/mutants && LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000) ../bin/cargo-mutants mutants \
-	--config ../../.cargo/mutants.toml --output .. $(foreach file,$(or $(FILES),lock/** hold/**),--file 'src/$(file)') --jobs $(or $(JOBS),1) \
-	$(if $(DIFF),--in-diff ../mutants.diff)
+	--config ../../.cargo/mutants.toml --output .. $(foreach file,$(or $(FILES),hold/** lock/** queue/** record/**),--file 'src/$(file)') --jobs $(or $(JOBS),1) \
+	$(if $(DIFF),--in-diff ../mutants.diff) $(if $(SHARD),--shard $(SHARD))
 
 .PHONY: storm
 storm: tools ## Run an hour of faults against real processes; MINUTES=N, SEED=N

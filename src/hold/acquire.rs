@@ -3,46 +3,19 @@
 
 use std::time::Duration;
 
-use super::action::{Output, Remark, Request};
-use super::candidate::{Idle, Tried, Wait};
+use super::action::{Output, Remark, Request, Tried};
+use super::attempt::{Attempt, Leased, Retry, Work};
 use super::event::{Failure, LeaseGranted, RequestId, StoreFailure, Stored};
 use super::exchange::Exchange;
 use super::fairness::{Turn, eager_span};
-use super::grant::{Leased, Work};
+use super::idle::{Idle, Wait};
 use super::jitter::Jitter;
+use super::memory::{Change, Known};
 use super::release::Releasing;
-use super::{Change, Hold, Known, State};
+use super::{Hold, State};
 use crate::lock::LeaseId;
 use crate::record::Record;
 use crate::time::Instant;
-
-/// Tries to get the lock from the store under one lease id, over all polls and repetitions, until it is had
-/// or given up (S6).
-#[derive(Clone, Debug)]
-pub(super) struct Retry {
-    pub(super) lease_id: LeaseId,
-    /// D, the same in every repetition: a late one must not shorten the lease that another was granted.
-    pub(super) duration: Duration,
-    /// The first try reads the record too, so that a busy answer names the holder.
-    first: bool,
-    /// Polls since the record was read.
-    unread: u8,
-    /// Tries in a row that met a record that had just changed.
-    changes: u8,
-    /// When the latest acquire that may have been done was given up: nothing of it arrives later.
-    pub(super) uncertain: Option<Instant>,
-}
-
-/// An acquisition with a request under way.
-#[derive(Clone, Debug)]
-pub(super) enum Attempt {
-    /// The lease is asked for.
-    Acquire { retry: Retry, sent: Instant, exchange: Exchange },
-    /// The lock is another's; its record is read for the busy answer.
-    ReadHolder { retry: Retry, exchange: Exchange },
-    /// The lease is had, and not granted yet.
-    Leased { lease: Leased, work: Work, exchange: Exchange },
-}
 
 /// Polls by the acquire alone between two that read the record instead. Only the record says that the lock is
 /// handed on, and then a poll at the cap would rare meet the moment at which it is free (S10).
@@ -370,15 +343,6 @@ impl Hold {
 
     fn send_release(&mut self, lease_id: LeaseId, duration: Duration, output: &mut Output) {
         self.send(Request::Release { lease_id, if_match: None }, duration, output);
-    }
-}
-
-impl Attempt {
-    pub(super) fn poll_timeout(&self) -> Instant {
-        match self {
-            Self::Acquire { exchange, .. } | Self::ReadHolder { exchange, .. } => exchange.at(),
-            Self::Leased { lease, exchange, .. } => exchange.at().min(lease.valid_until()),
-        }
     }
 }
 

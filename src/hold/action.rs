@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use super::candidate::{Effect, Tried};
-use super::decide::WriteOf;
-use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind};
-use super::preempt::{PriorityStatus, Rival};
+use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind, WriteOf};
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{Checkpoint, ETag, Fields, Found, Priority, Record};
 use crate::time::{Instant, UnixMillis};
@@ -383,6 +380,40 @@ impl LossReason {
     }
 }
 
+/// Why a caller with a priority waits all the same (S33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PriorityStatus {
+    /// The holder does not yield.
+    HolderDoesNotYield,
+    /// The holder's priority is not smaller.
+    NotGreater,
+    /// The caller has not waited for a lease duration, or tries once.
+    WaitedTooShort,
+    /// The lock was broken less than two lease durations ago.
+    BrokenRecently,
+    /// The holder was told, and has until its lease expires to finish.
+    Revoked,
+    /// The store refuses to break leases with the sidecar's credentials.
+    CannotBreak,
+    /// The lock is kept for a caller of greater priority.
+    Reserved,
+}
+
+/// For whom a lock is broken that is another's (S33, S35).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// The token of the grant that is broken.
+    pub token: Option<FencingToken>,
+    /// The caller's priority.
+    pub priority: Priority,
+    /// Who the caller is, for people.
+    pub holder: String,
+    /// Whether it is for a share's balance (S35); else the holder's priority is smaller (S33).
+    pub moves: bool,
+    /// When, by the store's clock.
+    pub at: UnixMillis,
+}
+
 /// Why a hold is lost, and how that is said to people.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
@@ -398,6 +429,41 @@ impl Loss {
         Self { reason: LossReason::Broken, detail: "the lease was broken" };
     pub(super) const DELETED: Self =
         Self { reason: LossReason::LockDeleted, detail: "the lock or its container was deleted" };
+}
+
+impl Failure {
+    /// That the lease which the request went under is ours no more, if it says so (S8).
+    pub(super) const fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Taken => Some(Loss::TAKEN),
+            Self::Broken => Some(Loss::BROKEN),
+            Self::Deleted => Some(Loss::DELETED),
+            Self::Contended
+            | Self::Changed
+            | Self::Unknown(_)
+            | Self::NotDone(_)
+            | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// What a try has come to, for the queue to tell the callers that wait.
+#[derive(Clone, Debug)]
+pub(crate) enum Tried {
+    /// Another caller has the lock: one try is over, and the others wait.
+    Taken,
+    /// The store could not be asked, and will be asked again: one try is over.
+    Failed(StoreFailure),
+    /// The store refuses what is asked, for any caller.
+    Refused(StoreFailure),
+}
+
+/// What an event brings: something to do, or an answer to the callers that wait.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "actions are the usual ones by far")]
+pub(crate) enum Effect {
+    Act(Action),
+    Tried(Tried),
 }
 
 /// The moment at which an event is looked at, and what it brings, in order.

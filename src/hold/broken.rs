@@ -8,61 +8,18 @@ use std::time::Duration;
 use super::action::{Loss, Notice, Output, Request};
 use super::event::{Failure, Look, RequestId};
 use super::exchange::{Exchange, RecordOwner};
-use super::held::{GracePeriod, Held, Phase};
+use super::held::{BreakNotice, GracePeriod, Held, Met, Phase};
+use super::memory::Memory;
 use super::preempt::{EAGER_BEYOND, Overruling};
-use super::renew::margin;
-use super::{Hold, Memory, State};
-use crate::record::{Priority, Record, Reserved};
+use super::renewal::margin;
+use super::{Hold, State};
+use crate::record::{Record, Reserved};
 use crate::time::Instant;
 
 /// The shortest time between two looks at a lease that runs out.
 const LEAST_BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 /// Looks in a row without an answer that end the hold: a later break may have ended the lease at once.
 const MISSED_LOOKS: u8 = 2;
-
-/// What is known of the break of a hold's lease.
-#[derive(Clone, Debug)]
-pub(super) struct BreakNotice {
-    met: Met,
-    /// The deadline that the holder was told; none before the note was read.
-    told: Option<Instant>,
-    look: Exchange,
-    missed: u8,
-    /// For which priority it was broken: the lock is kept for that (S33).
-    for_priority: Option<Priority>,
-}
-
-/// Who says that the lease was broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Met {
-    /// The store, to a renewal.
-    Renewal,
-    /// An operator, or a caller that waits here: the lock was broken through this sidecar, and it may have
-    /// been another's lease.
-    Operator,
-}
-
-impl BreakNotice {
-    /// The deadline, once the holder was told.
-    pub(super) const fn deadline(&self) -> Option<Instant> {
-        self.told
-    }
-
-    pub(super) const fn poll_timeout(&self) -> Instant {
-        self.look.at()
-    }
-
-    pub(super) fn expects(&self, request: RequestId) -> bool {
-        self.look.is(request)
-    }
-
-    /// The lease is looked at as soon as may be.
-    pub(super) fn look_now(&mut self, now: Instant) {
-        if let Exchange::Waiting { at } = &mut self.look {
-            *at = now.min(*at);
-        }
-    }
-}
 
 impl Held {
     /// Whether the lock is to be kept for who had it broken, and was not yet by the end of this hold (S33).

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use super::action::{Action, Busy, Notice, Output};
+use super::action::{Busy, Notice, Output, Tried};
 use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
 use super::fairness::LONGEST_STAND_BACK;
+use super::idle::Wait;
 use super::release::Step;
 use super::{Hold, State};
 use crate::lock::Permits;
@@ -49,25 +50,6 @@ impl Candidate {
     fn stays(&self) -> bool {
         !self.paced && (!self.waiter.is_one_try() || self.others_wait)
     }
-}
-
-/// What a try has come to, for the queue to tell the callers that wait.
-#[derive(Clone, Debug)]
-pub(crate) enum Tried {
-    /// Another caller has the lock: one try is over, and the others wait.
-    Taken,
-    /// The store could not be asked, and will be asked again: one try is over.
-    Failed(StoreFailure),
-    /// The store refuses what is asked, for any caller.
-    Refused(StoreFailure),
-}
-
-/// What an event brings: something to do, or an answer to the callers that wait.
-#[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "actions are the usual ones by far")]
-pub(crate) enum Effect {
-    Act(Action),
-    Tried(Tried),
 }
 
 impl Hold {
@@ -228,60 +210,6 @@ impl Hold {
     }
 }
 
-/// Until when an idle machine leaves the store alone, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Idle {
-    pub(super) until: Instant,
-    pub(super) why: Wait,
-}
-
-/// What an idle machine waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Nothing: the next caller is tried for at once.
-    Ready,
-    /// The next poll: another sidecar has the lock, or comes first (S12, S34).
-    Poll,
-    /// The next try: the store has failed.
-    Backoff,
-    /// Others come first: the lock was handed on here, or acquired again and again (S10).
-    StandBack,
-    /// The end of a rest (S11).
-    MinHold,
-    /// The end of a reservation for a greater priority (S33).
-    Reserved,
-    /// The end of a hold that its client may still believe in (S13).
-    Believed,
-}
-
-impl Wait {
-    /// Whether the lock's record tells of it.
-    pub(super) const fn is_rest(self) -> bool {
-        matches!(self, Self::MinHold | Self::Reserved)
-    }
-}
-
-impl Idle {
-    /// The machine waits for nothing.
-    pub(super) const fn ready(now: Instant) -> Self {
-        Self { until: now, why: Wait::Ready }
-    }
-
-    /// The machine waits for nothing from now on at the latest.
-    fn end(&mut self, now: Instant) {
-        if now < self.until {
-            *self = Self::ready(now);
-        }
-    }
-}
-
-impl State {
-    /// Nothing is under way, and nothing is waited for.
-    pub(super) const fn ready(now: Instant) -> Self {
-        Self::Idle { idle: Idle::ready(now), retry: None }
-    }
-}
-
 impl Hold {
     /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that
     /// need not leave it; and one try does not wait for long until others have had their turn (S12).
@@ -315,22 +243,5 @@ impl Hold {
         {
             idle.until = idle.until.min(soon);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn a_wait_that_is_cut_short_is_for_nothing_any_more() {
-        let at = |seconds| Instant::default() + Duration::from_secs(seconds);
-        let mut idle = Idle { until: at(9), why: Wait::Reserved };
-        idle.end(at(10));
-        assert_eq!(idle, Idle { until: at(9), why: Wait::Reserved }, "it was over");
-        idle.end(at(5));
-        assert_eq!(idle, Idle::ready(at(5)));
     }
 }

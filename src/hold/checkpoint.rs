@@ -1,154 +1,25 @@
-//! Saves of a checkpoint, during a hold and with its release (S23 to S27). A write whose answer was lost is
-//! sent again; where that meets another version of the record, a read settles whether it was done
-//! (`save_settled`), and where the hold ends first it is told as unknown (`end_saves`, S27).
+//! Saves of a checkpoint, during a hold and with its release (S23 to S27). A write that
+//! is not answered in time (`advance_saving`), or whose answer says nothing (`save_answered`), is sent again.
+//! Where that meets another version of the record, a read settles whether it was done (`save_settled`), and
+//! where the hold ends first it is told as unknown (`end_saves`, S27).
 
 use std::time::Duration;
 
-use super::action::{Action, Loss, Output, Request, SaveOutcome};
-use super::decide::WriteOf;
-use super::event::{CallerId, Failure, RequestId, SaveAsked, SaveId, StoreFailure, Stored};
+use super::action::{Action, Loss, Output, SaveOutcome};
+use super::event::{
+    CallerId, Failure, RequestId, SaveAsked, SaveId, StoreFailure, Stored, WriteOf,
+};
 use super::exchange::{Exchange, RecordOwner, RecordWrite};
 use super::held::{GracePeriod, Held, Phase};
-use super::saves::{Asker, Deciding, Save, tell_saved};
+use super::saves::{Deciding, Save, SaveStep, Writing, end_saves, tell_saved};
 use super::{Hold, State};
-use crate::lock::LeaseId;
 use crate::record::{
     Checkpoint, CheckpointValue, ETag, Fields, Found, Record, Verdict, checkpoint_version_of,
 };
 use crate::time::Instant;
 
-/// The shortest time between two saves of a lock, except with a release (S26).
-const BETWEEN_SAVES: Duration = Duration::from_secs(1);
 /// How long a hold must last that was handed on, until the record is written of it (S10).
 pub(super) const RECORDED_AFTER: Duration = Duration::from_secs(1);
-
-/// The saves of one hold.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Saving {
-    under_way: Option<Writing>,
-    /// What is to be written next, while that is being decided (T8).
-    deciding: Option<Box<Deciding>>,
-    /// What waits for its turn, and everybody who is answered with its outcome (S26).
-    next: Option<Save>,
-    /// When a save was last begun.
-    begun_at: Option<Instant>,
-    /// The newest request when a save was last found to be stored: reads up to it may be from before.
-    newest: Option<RequestId>,
-    /// The reservation that ends soon after the release was begun to be written (S33).
-    reserved_at_end: bool,
-}
-
-/// A write whose outcome is not settled.
-#[derive(Clone, Debug)]
-struct Writing {
-    askers: Vec<Asker>,
-    checkpoint: Option<Checkpoint>,
-    /// What was decided, as far as it changes the record.
-    left: Vec<(String, Option<String>)>,
-    /// The name of the write, in the record if it was done (S27).
-    name: String,
-    write: RecordWrite,
-    step: SaveStep,
-    exchange: Exchange,
-    /// A try may have been done, or may yet be.
-    uncertain: bool,
-    /// It brings the record up to the hold, and nothing else (S10).
-    only_records: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SaveStep {
-    Write,
-    /// The record is read to see whether the write was done.
-    Settle,
-}
-
-impl Saving {
-    /// Whether something is not settled yet: then nothing is handed on (S13, S26).
-    pub(super) const fn is_unsettled(&self) -> bool {
-        self.under_way.is_some() || self.deciding.is_some() || self.next.is_some()
-    }
-
-    /// Whether a request is under way, or about to be sent, that a renewal waits for: both go by the record's
-    /// version.
-    pub(super) fn is_in_flight(&self) -> bool {
-        let sent = |writing: &Writing| writing.exchange.is_sent();
-        self.deciding.is_some() || self.under_way.as_ref().is_some_and(sent)
-    }
-
-    /// Whether a write is under way that may have been done, or may yet be. One that met another version may
-    /// have been done all the same: the network has repeated it.
-    pub(super) fn may_be_done(&self) -> bool {
-        self.under_way.as_ref().is_some_and(|writing| {
-            writing.exchange.is_sent() || writing.uncertain || writing.step == SaveStep::Settle
-        })
-    }
-
-    /// When something is to be done; a renewal that is under way comes first, until it is given up.
-    fn poll_timeout(&self, last: bool, renewing: Option<Instant>) -> Option<Instant> {
-        match &self.under_way {
-            Some(writing) if writing.exchange.is_sent() => Some(writing.exchange.at()),
-            Some(writing) => Some(renewing.unwrap_or_else(|| writing.exchange.at())),
-            None if self.next.is_none() => None,
-            None => renewing.or_else(|| self.due(last)),
-        }
-    }
-
-    /// When the next save may begin; the last one of a hold waits for nothing.
-    fn due(&self, last: bool) -> Option<Instant> {
-        let begun_at = self.begun_at?;
-        Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
-    }
-
-    /// Forgets a write that only brings the record up to the hold, and surely was not done: nobody waits for
-    /// it.
-    fn drop_recording(&mut self) {
-        if !self.may_be_done() {
-            self.under_way.take_if(|writing| writing.only_records);
-        }
-    }
-
-    /// The record is to be written though nobody has anything to save: it is reserved (S33).
-    pub(super) fn reserve(&mut self, now: Instant) {
-        self.next.get_or_insert_default();
-        self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
-    }
-
-    /// The same at the end of the hold, once.
-    pub(super) fn reserve_at_end(&mut self, now: Instant) {
-        self.reserved_at_end = true;
-        self.reserve(now);
-    }
-
-    pub(super) const fn is_reserved_at_end(&self) -> bool {
-        self.reserved_at_end
-    }
-
-    fn queue(&mut self, save: SaveAsked, now: Instant) {
-        self.next.get_or_insert_default().add(save);
-        // The first one is due at once.
-        self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
-    }
-}
-
-/// Answers everybody who waits for a save of a hold that is over here: what may have been done is unknown
-/// (S27).
-pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
-    let Some(saving) = saving else { return };
-    if let Some(writing) = &saving.under_way {
-        let unknown = saving.may_be_done();
-        let outcome = if unknown { SaveOutcome::Unknown } else { SaveOutcome::Ended };
-        tell_saved(&writing.askers, &outcome, output);
-    }
-    if let Some(deciding) = &saving.deciding {
-        let Deciding { save, written, nothing, .. } = &**deciding;
-        let askers = nothing.iter().chain(written).chain(&save.askers);
-        tell_saved(askers, &SaveOutcome::Ended, output);
-    }
-    if let Some(next) = &saving.next {
-        tell_saved(&next.askers, &SaveOutcome::Ended, output);
-    }
-}
 
 impl Held {
     /// Whether a save is to be settled before the lock may go to anybody (S13, S26).
@@ -376,15 +247,6 @@ impl Hold {
         end_saves(held.saving.as_deref(), output);
         let reply = Some(held.caller);
         self.give_back(*held, reply, output);
-    }
-}
-
-impl Writing {
-    fn request(&self, lease_id: LeaseId) -> Request {
-        match self.step {
-            SaveStep::Write => self.write.request(lease_id),
-            SaveStep::Settle => Request::Read,
-        }
     }
 }
 

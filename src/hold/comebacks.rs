@@ -2,14 +2,18 @@
 //! client's word: until the record shows that it is of this very hold, nothing here waits for it, is held
 //! back or is counted as lost for its sake.
 
-use super::action::{Loss, Notice, Output, Request};
+use super::action::{Loss, LossReason, Notice, Output, Request};
 use super::event::{CallerId, Failure, RequestId, Resume, Stored};
 use super::exchange::Exchange;
 use super::held::Bounds;
-use super::resume::TOO_LATE;
 use super::{Hold, State};
 use crate::record::Record;
 use crate::time::Instant;
+
+pub(super) const TOO_LATE: Loss = Loss {
+    reason: LossReason::Expired,
+    detail: "the store could not be asked before the validity ran out",
+};
 
 /// A client that waits for the record to be read.
 #[derive(Clone, Debug)]

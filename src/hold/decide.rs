@@ -1,34 +1,15 @@
 //! What is written beside a caller's token, and at the end of its hold, is decided elsewhere: the machine
 //! knows fields, and not what they say. It asks ([`Action::Decide`]), and goes on with the verdict (T6, T8).
 
-use std::time::Duration;
-
-use super::acquire::Attempt;
 use super::action::{Action, Notice, Output};
-use super::event::{CallerId, SaveId, Stored};
+use super::attempt::{Attempt, Decided, Leased, Plan, Work};
+use super::event::{CallerId, Stored, WriteOf};
 use super::exchange::Exchange;
-use super::grant::{Leased, Plan, Work};
-use super::{Hold, Known, State};
+use super::memory::Known;
+use super::{Hold, State};
 use crate::lock::FencingToken;
 use crate::record::{Fields, Found, Record, Verdict};
 use crate::time::Instant;
-
-/// Whose write it is that is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteOf {
-    /// The one that goes before the grant to this caller (T6).
-    Grant(CallerId),
-    /// The one that this call saves (T8).
-    Save(SaveId),
-}
-
-/// What was decided of a record that is written: that is not asked twice about one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Decided {
-    pub(super) settles: bool,
-    /// Instead of that of the terms.
-    pub(super) max_hold: Option<Duration>,
-}
 
 impl Hold {
     /// Asks what the caller at the front writes over `fields`, beside `token`.

@@ -1,16 +1,18 @@
-//! How a hold ends: what a release waits for (S26, S33, [`Hold::end_hold`]), and whether its lease is handed
-//! on, kept or given back (S10, S13).
+//! How a hold ends: what a release waits for ([`Hold::end_hold`]: its saves, S26, and a reservation, S33;
+//! `run_out`: the end of its lease, S16), and whether that is handed on, kept or given back (S10, S13).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::action::{Loss, LossReason, Notice, Output};
-use super::checkpoint::{RECORDED_AFTER, Saving, end_saves};
+use super::attempt::Leased;
+use super::checkpoint::RECORDED_AFTER;
 use super::event::CallerId;
-use super::grant::Leased;
 use super::held::{Bounds, GracePeriod, Held, Phase};
+use super::memory::{Handed, Known};
 use super::release::{Released, Releasing};
-use super::{Handed, Hold, Known, State};
+use super::saves::{Saving, end_saves};
+use super::{Hold, State};
 use crate::time::Instant;
 
 impl Hold {
@@ -312,7 +314,7 @@ impl Hold {
             && front.terms.record.sharing == held.terms.record.sharing;
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
-        let fits = needs_no_write && held.suits(front);
+        let fits = needs_no_write && held.suits(&front.terms);
         fits && self.is_sound(held, now) && !enough && !self.shutdown.is_under_way()
     }
 

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::Loss;
-use super::decide::WriteOf;
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{CheckpointValue, ETag, Fields, Priority, Record, ShareName, Verdict};
 use crate::time::{Instant, UnixMillis};
@@ -296,6 +294,15 @@ pub struct NoteSeen {
     pub for_priority: Option<(Priority, UnixMillis)>,
 }
 
+/// Whose write it is that is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOf {
+    /// The one that goes before the grant to this caller (T6).
+    Grant(CallerId),
+    /// The one that this call saves (T8).
+    Save(SaveId),
+}
+
 /// Why the store did not do what was asked, as far as the machine cares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -318,20 +325,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// That the lease which the request went under is ours no more, if it says so (S8).
-    pub(super) const fn loss(&self) -> Option<Loss> {
-        match self {
-            Self::Taken => Some(Loss::TAKEN),
-            Self::Broken => Some(Loss::BROKEN),
-            Self::Deleted => Some(Loss::DELETED),
-            Self::Contended
-            | Self::Changed
-            | Self::Unknown(_)
-            | Self::NotDone(_)
-            | Self::Refused(_) => None,
-        }
-    }
-
     /// The store's own failure, to go by and to tell callers; that it has answered what `what` is never
     /// answered, if it has.
     pub(super) fn into_cause(self, what: &str) -> StoreFailure {

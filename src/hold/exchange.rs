@@ -4,10 +4,11 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use super::Hold;
 use super::action::{Output, Request};
 use super::event::RequestId;
-use super::renew::cut_off;
-use super::{Hold, Known};
+use super::memory::Known;
+use super::renewal::cut_off;
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{ETag, Fields, Record};
 use crate::time::Instant;

@@ -4,124 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Attempt;
-use super::action::{Notice, Output, Remark, Request};
-use super::candidate::{Idle, Tried, Wait};
-use super::decide::Decided;
+use super::action::{Notice, Output, Remark, Request, Tried};
+use super::attempt::{Attempt, Leased, Plan, Unsettled, Work};
 use super::event::{
     CallerId, Failure, LeaseGranted, RequestId, Resume, StoreFailure, StoreFailureKind, Stored,
 };
 use super::exchange::{Exchange, RecordWrite};
 use super::held::{Bounds, Held, Phase, StoreClock};
-use super::jitter::WriteName;
+use super::idle::{Idle, Wait};
+use super::memory::Known;
 use super::release::Releasing;
-use super::renew::{Renewal, cut_off, valid_until};
-use super::{Hold, Known, State};
-use crate::lock::{FencingToken, LeaseId};
+use super::renewal::{Renewal, cut_off};
+use super::{Hold, State};
+use crate::lock::FencingToken;
 use crate::record::{ETag, Fields, Record};
 use crate::time::{Instant, UnixMillis};
-
-/// A lease that was given, and is not granted yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leased {
-    pub(super) lease_id: LeaseId,
-    /// When the acquire that was answered was sent.
-    pub(super) sent: Instant,
-    /// S2: when the newest request was sent that is known to have acquired or renewed it.
-    pub(super) good_sent: Instant,
-    pub(super) duration: Duration,
-    /// What the store's clock showed, and when that was heard: it had surely passed by then.
-    pub(super) time: UnixMillis,
-    pub(super) heard: Instant,
-    /// When the last request after which it may last for D was answered, or will have been given up: it has
-    /// surely run out D later.
-    pub(super) given_up: Instant,
-    /// Until the token was written under it, a break that was meant for the grant before may have met it:
-    /// that one's holder yields, or an operator breaks the lock through this sidecar.
-    pub(super) may_be_broken: bool,
-    /// Until when the rest lasts that may have been stored under it, for a caller that was granted nothing
-    /// yet (S11).
-    pub(super) rest_until: Option<Instant>,
-}
-
-/// What is to be done under a lease before it can be granted.
-#[derive(Clone, Debug)]
-pub(super) enum Work {
-    /// The record must be read. A write may have been done before, with an unknown outcome.
-    Read { unsettled: Option<Unsettled> },
-    /// It is being decided what is written beside this token (T6).
-    Decide { token: FencingToken },
-    /// The token must be stored.
-    Write { plan: Plan, write: RecordWrite },
-    /// The token is stored. The lease is renewed, by a request of `sent`, because it may have been broken
-    /// before that (S33), or have run out in a pause (S3).
-    Prove { plan: Plan, sent: Instant },
-}
-
-/// What a write of the record is for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) token: FencingToken,
-    /// The caller that the record names then; none if it only takes back a rest.
-    pub(super) caller: Option<CallerId>,
-    /// The rest that is written beside it (S11).
-    pub(super) min_hold: Duration,
-    /// What was decided of it, if the write is for a caller for whom that is decided (T6).
-    pub(super) decided: Option<Decided>,
-    /// The name of the write, once it is made: an earlier one may have had the same token.
-    pub(super) name: Option<WriteName>,
-    /// The end of the rest that may have been stored before it was sent last (S11).
-    pub(super) rest_before: Option<Instant>,
-}
-
-/// A write of which it is not known whether it was done.
-#[derive(Clone, Debug)]
-pub(super) struct Unsettled {
-    plan: Plan,
-    /// It may be done yet, and is sent again: none where its newest try was surely not done.
-    write: Option<RecordWrite>,
-}
-
-impl Plan {
-    /// To write this token for a caller.
-    pub(super) const fn new(token: FencingToken, caller: CallerId, min_hold: Duration) -> Self {
-        let (caller, decided, name, rest_before) = (Some(caller), None, None, None);
-        Self { token, caller, min_hold, decided, name, rest_before }
-    }
-
-    /// To take back a rest that stands beside this token.
-    pub(super) const fn without_rest(token: FencingToken) -> Self {
-        let (caller, decided, name, rest_before) = (None, None, None, None);
-        Self { token, caller, min_hold: Duration::ZERO, decided, name, rest_before }
-    }
-}
-
-impl Work {
-    pub(super) const fn what(&self) -> &'static str {
-        match self {
-            Self::Read { .. } => "read",
-            Self::Decide { .. } => "decision",
-            Self::Write { .. } => "write",
-            Self::Prove { .. } => "renewal",
-        }
-    }
-}
-
-impl Leased {
-    pub(super) fn valid_until(&self) -> Instant {
-        valid_until(self.good_sent, self.duration)
-    }
-
-    /// The store's clock now, as nearly as it is known.
-    fn store_time(&self, now: Instant) -> UnixMillis {
-        self.time + now.saturating_since(self.sent)
-    }
-
-    /// What the store's clock has surely reached (T7).
-    pub(super) fn store_time_at_least(&self, now: Instant) -> UnixMillis {
-        self.time + now.saturating_since(self.heard)
-    }
-}
 
 impl Hold {
     pub(super) fn read_answered(

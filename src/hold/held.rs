@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::action::{Granted, Loss, LossReason, Notice, Output};
-use super::broken::BreakNotice;
-use super::checkpoint::Saving;
-use super::event::{CallerId, StoreBounds, Terms};
+use super::event::{CallerId, RequestId, StoreBounds, Terms};
 use super::exchange::{Exchange, RecordOwner, owner};
-use super::renew::{Renewal, cut_off, slowness};
-use super::{Hold, State, Waiter};
+use super::renewal::{Renewal, cut_off, slowness};
+use super::saves::Saving;
+use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId};
-use crate::record::{Checkpoint, Record};
+use crate::record::{Checkpoint, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// The lease, and who has the lock under it.
@@ -164,9 +163,9 @@ impl Held {
         }
     }
 
-    /// Whether `waiter` can have the lock under this lease.
-    pub(super) fn suits(&self, waiter: &Waiter) -> bool {
-        waiter.terms.lease_duration == self.renewal.lease_duration() && waiter.terms.auto_renew
+    /// Whether a caller with these terms can have the lock under this lease.
+    pub(super) fn suits(&self, terms: &Terms) -> bool {
+        terms.lease_duration == self.renewal.lease_duration() && terms.auto_renew
     }
 
     /// Whether nothing is under way that may change what is known of the lease, and it lasts long enough for
@@ -455,6 +454,50 @@ impl Hold {
             held.bounds.report_progress(now);
             // The report is answered with the validity (S21).
             held.tell_validity(now);
+        }
+    }
+}
+
+/// What is known of the break of a hold's lease.
+#[derive(Clone, Debug)]
+pub(super) struct BreakNotice {
+    pub(super) met: Met,
+    /// The deadline that the holder was told; none before the note was read.
+    pub(super) told: Option<Instant>,
+    pub(super) look: Exchange,
+    pub(super) missed: u8,
+    /// For which priority it was broken: the lock is kept for that (S33).
+    pub(super) for_priority: Option<Priority>,
+}
+
+/// Who says that the lease was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// The store, to a renewal.
+    Renewal,
+    /// An operator, or a caller that waits here: the lock was broken through this sidecar, and it may have
+    /// been another's lease.
+    Operator,
+}
+
+impl BreakNotice {
+    /// The deadline, once the holder was told.
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.told
+    }
+
+    pub(super) const fn poll_timeout(&self) -> Instant {
+        self.look.at()
+    }
+
+    pub(super) fn expects(&self, request: RequestId) -> bool {
+        self.look.is(request)
+    }
+
+    /// The lease is looked at as soon as may be.
+    pub(super) fn look_now(&mut self, now: Instant) {
+        if let Exchange::Waiting { at } = &mut self.look {
+            *at = now.min(*at);
         }
     }
 }

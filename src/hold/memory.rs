@@ -1,12 +1,11 @@
 //! What is kept of a lock between its holds.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Tenure;
-use super::candidate::{Idle, Wait};
 use super::event::Terms;
+use super::idle::{Idle, Wait};
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{
     Checkpoint, ETag, Fields, Priority, RECORD_FIELDS, Record, Sharing, generation_of,
@@ -173,57 +172,49 @@ impl Rest {
 /// A record as it was at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The version, then names and values in turn, each ended by a NUL: one allocation instead of a dozen. A
-    /// name of ours is its place among them.
-    packed: Box<str>,
+    etag: ETag,
+    /// In the order of their names.
+    fields: Box<[(Name, Box<str>)]>,
 }
 
-/// What no field of a store has in it: they are header-safe.
-const END: char = '\0';
+/// The name of a field. Ours need no memory of their own.
+type Name = Cow<'static, str>;
 
 impl Known {
     /// A record of this version with these fields.
     #[must_use]
     pub fn new(etag: &ETag, fields: &Fields) -> Self {
-        let fields = || fields.iter().flat_map(|(name, value)| [short(name), value]);
-        let parts = || std::iter::once(etag.0.as_str()).chain(fields());
-        debug_assert!(parts().all(|part| !part.contains(END)), "a field is not header-safe");
-        let mut packed = String::with_capacity(parts().map(|part| part.len() + 1).sum());
-        for part in parts() {
-            packed.push_str(part);
-            packed.push(END);
-        }
-        Self { packed: packed.into_boxed_str() }
+        let name = |name: &str| {
+            let ours = RECORD_FIELDS.into_iter().find(|ours| *ours == name);
+            ours.map_or_else(|| Name::Owned(name.to_owned()), Name::Borrowed)
+        };
+        let fields =
+            fields.iter().map(|(field, value)| (name(field), value.as_str().into())).collect();
+        Self { etag: etag.clone(), fields }
     }
 
     /// The version of the record in the store.
     #[must_use]
     pub fn etag(&self) -> ETag {
-        ETag(self.version().to_owned())
+        self.etag.clone()
     }
 
     /// Whether this is its version.
     pub(super) fn is_version(&self, etag: &ETag) -> bool {
-        self.version() == etag.0
-    }
-
-    fn version(&self) -> &str {
-        self.packed.split(END).next().unwrap_or_default()
+        self.etag == *etag
     }
 
     /// All its fields, those of others included.
     #[must_use]
     pub fn fields(&self) -> Fields {
-        self.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        let fields = self.fields.iter();
+        fields.map(|(name, value)| (name.to_string(), value.to_string())).collect()
     }
 
     /// The fields that are ours.
     #[must_use]
     pub fn record(&self) -> Record {
-        // All names are asked for: to look through what is packed for each would take long, at every event of
-        // a share's lock.
-        let fields: BTreeMap<&str, &str> = self.pairs().collect();
-        Record::from_lookup(|name| fields.get(name).copied())
+        Record::from_lookup(|name| self.field(name))
     }
 
     /// The lock's checkpoint (S25).
@@ -253,33 +244,69 @@ impl Known {
     }
 
     fn field(&self, name: &str) -> Option<&str> {
-        let name = short(name);
-        self.packed_pairs().find_map(|(field, value)| (field == name).then_some(value))
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.packed_pairs().map(|(name, value)| (long(name), value))
-    }
-
-    fn packed_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut parts = self.packed.split_terminator(END).skip(1);
-        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+        let place = self.fields.binary_search_by(|(field, _)| field.as_ref().cmp(name)).ok()?;
+        self.fields.get(place).map(|(_, value)| value.as_ref())
     }
 }
 
-/// What stands for a name of ours, in its order: control characters, which no name has.
-const PLACES: &str = "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}";
-
-/// The name as it is packed.
-fn short(name: &str) -> &str {
-    let place = RECORD_FIELDS.iter().position(|ours| *ours == name);
-    place.and_then(|place| PLACES.get(place..=place)).unwrap_or(name)
+/// Since when this sidecar has the lock again and again, with nobody else in between. Outlives the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Tenure {
+    /// None once this sidecar has stood back, until it acquires again.
+    since: Option<Instant>,
+    /// Acquisitions from the store in it.
+    acquisitions: u32,
+    /// Since when others could acquire it, and the record's version then.
+    left: Option<(Instant, ETag)>,
 }
 
-/// The name that was packed so.
-fn long(packed: &str) -> &str {
-    let place = PLACES.find(packed).filter(|_| !packed.is_empty());
-    place.and_then(|place| RECORD_FIELDS.get(place)).copied().unwrap_or(packed)
+impl Tenure {
+    /// The lock was acquired from the store, with its record at `etag`. It is the same tenure if nobody has
+    /// written since we released it, within the time in which others look for it.
+    pub(super) fn acquired(&mut self, etag: &ETag, poll_cap: Duration, now: Instant) {
+        let goes_on = self
+            .left
+            .take()
+            .is_some_and(|(at, left)| left == *etag && now.saturating_since(at) <= poll_cap);
+        if goes_on {
+            self.acquisitions = self.acquisitions.saturating_add(1);
+            self.since.get_or_insert(now);
+        } else {
+            *self = Self { since: Some(now), acquisitions: 1, left: None };
+        }
+    }
+
+    /// The lock goes back to the store.
+    pub(super) fn released(&mut self, etag: Option<&ETag>, now: Instant) {
+        self.left = etag.map(|etag| (now, etag.clone()));
+    }
+
+    /// Until when others may need that this tenure is remembered: while they look for the lock that was
+    /// released here, but no longer than it was ours. One that has been free for as long leaves them their
+    /// turn by itself.
+    pub(super) fn matters_until(&self, poll_cap: Duration) -> Option<Instant> {
+        let (left, _) = self.left.as_ref()?;
+        let lasted = self.since.map_or(poll_cap, |since| left.saturating_since(since));
+        Some(*left + lasted.min(poll_cap))
+    }
+
+    /// Whether the lock was acquired here more than once in a row.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.acquisitions > 1
+    }
+
+    /// Others get their turn now. If nobody takes it, the lock is still acquired again and again, and marked
+    /// so.
+    pub(super) fn stand_back(&mut self, until: Instant) {
+        self.since = None;
+        if let Some((at, _)) = &mut self.left {
+            *at = until;
+        }
+    }
+
+    pub(super) fn has_lasted(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.saturating_since(since))
+    }
 }
 
 #[cfg(test)]
@@ -289,13 +316,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_ours_takes_a_byte() {
-        let fields: Fields =
-            RECORD_FIELDS.iter().map(|name| ((*name).to_owned(), "value".to_owned())).collect();
-        let known = Known::new(&ETag("version".to_owned()), &fields);
-        assert_eq!(known.packed.len(), "version".len() + 1 + fields.len() * (1 + 1 + 5 + 1));
-        assert_eq!(known.fields(), fields);
-        assert_eq!(known.etag(), ETag("version".to_owned()));
+    fn s10_a_tenure_matters_until_the_lock_was_free_for_as_long() {
+        let at = |millis| Instant::default() + Duration::from_millis(millis);
+        let etag = ETag("1".to_owned());
+        let cap = Duration::from_secs(5);
+        let mut tenure = Tenure::default();
+        assert_eq!(tenure.matters_until(cap), None);
+        tenure.acquired(&etag, cap, at(0));
+        assert_eq!(tenure.matters_until(cap), None, "it is ours");
+        tenure.released(Some(&etag), at(2_000));
+        assert_eq!(tenure.matters_until(cap), Some(at(4_000)));
+        // The time in between counts: it was ours again and again.
+        tenure.acquired(&etag, cap, at(3_000));
+        tenure.released(Some(&etag), at(4_000));
+        assert_eq!(tenure.matters_until(cap), Some(at(8_000)));
+        assert_eq!(tenure.matters_until(Duration::from_secs(1)), Some(at(5_000)));
+        // Once it has stood back: others look for it again.
+        tenure.stand_back(at(4_500));
+        assert_eq!(tenure.matters_until(cap), Some(at(9_500)));
     }
 
     proptest! {

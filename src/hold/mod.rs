@@ -24,23 +24,25 @@
 //! Within Held there are phases (`held.rs`): the holder has the lock; its release waits for a save; the lock
 //! rests; or it is kept until its former holder cannot believe in its hold any more.
 //!
-//! | file | what it decides |
+//! Each row imports from rows above it only (`tests/tidy`); first come values, then what is done with them:
+//!
+//! | file | what it is, or decides |
 //! | --- | --- |
-//! | `candidate` | for whom the lock is to be had, and what a caller finds here |
-//! | `acquire` | when the store is asked, and what its answers mean |
-//! | `grant`, `decide` | what is written before a grant, and who is granted |
-//! | `held` | the phases of a hold, and its bounds |
-//! | `renew` | when renewals are sent, and how long a hold is valid |
-//! | `checkpoint`, `saves` | what is saved, what became of it, and who is told |
-//! | `end`, `release` | whether the lock is handed on, kept or given back; and how it goes back |
-//! | `shutdown` | the end of the sidecar: drain, and hand-over |
-//! | `resume`, `comebacks` | how a hold goes on here, and for whom that is not known yet |
-//! | `broken`, `preempt`, `fairness` | breaks, holders that yield to greater priorities, turns of sidecars |
+//! | `event`, `idle`, `jitter` | what comes in; what an idle machine waits for; chance |
+//! | `action`, `memory`, `renewal` | what goes out; what is kept between holds; until when a lease is valid, and when it is renewed |
 //! | `exchange` | a request under way or to be sent, a write of the record, the owner of a record |
-//! | `memory`, `view` | what is kept between holds, and shown |
+//! | `attempt`, `saves` | how far a try to get the lock has come; what is being saved, and who is told |
+//! | `held`, `decide` | the phases of a hold, and its bounds; what is written beside a token |
+//! | `renew`, `checkpoint`, `release` | requests for these, and what their answers mean |
+//! | `comebacks`, `shutdown`, `view` | clients whose holds are not known here; drain, and hand-over; what is shown |
+//! | `end`, `grant`, `fairness` | whether the lock is handed on, kept or given back; who is granted; turns of sidecars, and rests |
+//! | `acquire`, `candidate` | when the store is asked; for whom, and what a caller finds here |
+//! | `resume`, `preempt` | how a hold goes on here; holders that yield to greater priorities |
+//! | `broken` | breaks that a holder is told of |
 
 mod acquire;
 mod action;
+mod attempt;
 mod broken;
 mod candidate;
 mod checkpoint;
@@ -52,11 +54,13 @@ mod exchange;
 mod fairness;
 mod grant;
 mod held;
+mod idle;
 mod jitter;
 mod memory;
 mod preempt;
 mod release;
 mod renew;
+mod renewal;
 mod resume;
 mod saves;
 mod shutdown;
@@ -72,26 +76,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use action::{
-    Action, Busy, Granted, LossReason, NotConfirmed, Notice, Remark, Request, SaveOutcome,
+    Action, Busy, Granted, LossReason, NotConfirmed, Notice, PriorityStatus, Remark, Request,
+    Rival, SaveOutcome,
 };
-pub use candidate::{Idle, Readiness, Wait};
-pub use decide::WriteOf;
+pub use candidate::Readiness;
 pub use event::{
     Answer, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId, Resume,
-    SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
+    SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms, WriteOf,
 };
-pub use fairness::{ShareUse, Standing, Tenure};
+pub use fairness::{ShareUse, Standing};
 pub use held::Holding;
-pub use memory::{Change, Handed, Known, Memory, Rest, Ungranted};
-pub use preempt::{PriorityStatus, Rival};
-pub use renew::{margin, valid_until};
+pub use idle::{Idle, Wait};
+pub use memory::{Change, Handed, Known, Memory, Rest, Tenure, Ungranted};
+pub use renewal::{margin, valid_until};
 pub use view::Purpose;
 
-pub(crate) use candidate::{Candidate, Effect, Tried, Waiter, shutting_down};
+pub(crate) use action::{Effect, Tried};
+pub(crate) use candidate::{Candidate, Waiter, shutting_down};
 pub(crate) use jitter::Jitter;
 
-use acquire::{Attempt, Polling, Retry};
+use acquire::Polling;
 use action::Output;
+use attempt::{Attempt, Retry};
 use broken::Breaks;
 use comebacks::Comebacks;
 use fairness::Sharing;
@@ -172,6 +178,13 @@ enum State {
     Releasing(Box<Releasing>),
     /// A client's hold is being taken up again.
     Resuming(Box<Resuming>),
+}
+
+impl State {
+    /// Nothing is under way, and nothing is waited for.
+    pub(super) const fn ready(now: Instant) -> Self {
+        Self::Idle { idle: Idle::ready(now), retry: None }
+    }
 }
 
 impl Hold {

@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
-use super::action::{Output, Remark, Request};
+use super::action::{Output, PriorityStatus, Remark, Request, Rival};
 use super::candidate::Waiter;
 use super::event::{Failure, Look, RequestId, StoreFailure};
 use super::exchange::Exchange;
 use super::held::Phase;
-use super::renew::cut_off;
-use super::{Hold, Known, Memory, State};
+use super::memory::{Known, Memory};
+use super::renewal::cut_off;
+use super::{Hold, State};
 use crate::lock::FencingToken;
 use crate::record::{ETag, Priority, Record, Sharing};
 use crate::time::{Instant, UnixMillis};
@@ -387,40 +388,6 @@ fn left_of(span: Duration, then: UnixMillis, now: UnixMillis) -> Option<Duration
         span.saturating_sub(now.saturating_since(then))
     };
     (!left.is_zero()).then_some(left)
-}
-
-/// For whom a lock is broken that is another's (S33, S35).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rival {
-    /// The token of the grant that is broken.
-    pub token: Option<FencingToken>,
-    /// The caller's priority.
-    pub priority: Priority,
-    /// Who the caller is, for people.
-    pub holder: String,
-    /// Whether it is for a share's balance (S35); else the holder's priority is smaller (S33).
-    pub moves: bool,
-    /// When, by the store's clock.
-    pub at: UnixMillis,
-}
-
-/// Why a caller with a priority waits all the same (S33).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PriorityStatus {
-    /// The holder does not yield.
-    HolderDoesNotYield,
-    /// The holder's priority is not smaller.
-    NotGreater,
-    /// The caller has not waited for a lease duration, or tries once.
-    WaitedTooShort,
-    /// The lock was broken less than two lease durations ago.
-    BrokenRecently,
-    /// The holder was told, and has until its lease expires to finish.
-    Revoked,
-    /// The store refuses to break leases with the sidecar's credentials.
-    CannotBreak,
-    /// The lock is kept for a caller of greater priority.
-    Reserved,
 }
 
 /// The lock was broken for a caller here: until then it is polled eagerly for who is of no smaller priority.

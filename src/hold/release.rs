@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
-use super::action::{Loss, NotConfirmed, Notice, Output, Request};
-use super::candidate::{Idle, Tried};
+use super::action::{Loss, NotConfirmed, Notice, Output, Request, Tried};
+use super::attempt::Attempt;
 use super::event::{CallerId, Failure, RequestId, StoreFailure, Stored};
 use super::exchange::{Exchange, RecordOwner, owner};
 use super::held::Held;
-use super::renew::{margin, over_at};
-use super::{Attempt, Hold, State};
+use super::idle::Idle;
+use super::renewal::{margin, over_at};
+use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{ETag, Record};
 use crate::time::Instant;

@@ -3,19 +3,20 @@
 
 use std::sync::Arc;
 
-use super::acquire::Attempt;
 use super::action::{Loss, LossReason, Notice, Output, Request};
-use super::candidate::{Idle, Wait, shutting_down};
-use super::checkpoint::end_saves;
-use super::comebacks::{Comeback, refuse};
+use super::attempt::Attempt;
+use super::candidate::shutting_down;
+use super::comebacks::{Comeback, TOO_LATE, refuse};
 use super::event::{
     CallerId, Failure, RequestId, Resume, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use super::exchange::{Exchange, RecordWrite};
 use super::grant::Resumed;
 use super::held::{Bounds, GracePeriod, Phase, StoreClock};
+use super::idle::{Idle, Wait};
 use super::release::{Released, Releasing};
-use super::renew::valid_until;
+use super::renewal::valid_until;
+use super::saves::end_saves;
 use super::{Hold, State};
 use crate::lock::LeaseId;
 use crate::record::{ETag, Fields, Record};
@@ -419,11 +420,6 @@ impl Hold {
         self.state = State::Idle { idle: Idle { until, why: Wait::Believed }, retry: None };
     }
 }
-
-pub(super) const TOO_LATE: Loss = Loss {
-    reason: LossReason::Expired,
-    detail: "the store could not be asked before the validity ran out",
-};
 
 /// The record with the next generation of its hold (S16); of its grant, if it was of the one before (S10).
 fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {

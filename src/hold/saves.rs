@@ -1,11 +1,15 @@
-//! Calls that save: one write serves all that wait for it, and each of them is answered (S26). What became of
-//! a write is in `checkpoint.rs`.
+//! The saves of one hold, as a value: one write serves all calls that wait for it, and each of them is
+//! answered (S26), at the end of the hold too (`end_saves`, S27). [`super::checkpoint`] sends the writes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use super::action::{Action, Output, SaveOutcome};
-use super::event::{SaveAsked, SaveId};
-use crate::record::{CheckpointValue, Fields};
+use super::action::{Action, Output, Request, SaveOutcome};
+use super::event::{RequestId, SaveAsked, SaveId};
+use super::exchange::{Exchange, RecordWrite};
+use crate::lock::LeaseId;
+use crate::record::{Checkpoint, CheckpointValue, Fields};
+use crate::time::Instant;
 
 /// What is to be saved next: the newest value, for all calls that ask.
 #[derive(Clone, Debug, Default)]
@@ -80,5 +84,145 @@ pub(super) fn tell_saved<'a>(
 ) {
     for asker in askers {
         output.push(Action::Saved { id: asker.id, outcome: outcome.clone() });
+    }
+}
+
+/// The shortest time between two saves of a lock, except with a release (S26).
+const BETWEEN_SAVES: Duration = Duration::from_secs(1);
+
+/// The saves of one hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Saving {
+    pub(super) under_way: Option<Writing>,
+    /// What is to be written next, while that is being decided (T8).
+    pub(super) deciding: Option<Box<Deciding>>,
+    /// What waits for its turn, and everybody who is answered with its outcome (S26).
+    pub(super) next: Option<Save>,
+    /// When a save was last begun.
+    pub(super) begun_at: Option<Instant>,
+    /// The newest request when a save was last found to be stored: reads up to it may be from before.
+    pub(super) newest: Option<RequestId>,
+    /// The reservation that ends soon after the release was begun to be written (S33).
+    pub(super) reserved_at_end: bool,
+}
+
+/// A write whose outcome is not settled.
+#[derive(Clone, Debug)]
+pub(super) struct Writing {
+    pub(super) askers: Vec<Asker>,
+    pub(super) checkpoint: Option<Checkpoint>,
+    /// What was decided, as far as it changes the record.
+    pub(super) left: Vec<(String, Option<String>)>,
+    /// The name of the write, in the record if it was done (S27).
+    pub(super) name: String,
+    pub(super) write: RecordWrite,
+    pub(super) step: SaveStep,
+    pub(super) exchange: Exchange,
+    /// A try may have been done, or may yet be.
+    pub(super) uncertain: bool,
+    /// It brings the record up to the hold, and nothing else (S10).
+    pub(super) only_records: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SaveStep {
+    Write,
+    /// The record is read to see whether the write was done.
+    Settle,
+}
+
+impl Saving {
+    /// Whether something is not settled yet: then nothing is handed on (S13, S26).
+    pub(super) const fn is_unsettled(&self) -> bool {
+        self.under_way.is_some() || self.deciding.is_some() || self.next.is_some()
+    }
+
+    /// Whether a request is under way, or about to be sent, that a renewal waits for: both go by the record's
+    /// version.
+    pub(super) fn is_in_flight(&self) -> bool {
+        let sent = |writing: &Writing| writing.exchange.is_sent();
+        self.deciding.is_some() || self.under_way.as_ref().is_some_and(sent)
+    }
+
+    /// Whether a write is under way that may have been done, or may yet be. One that met another version may
+    /// have been done all the same: the network has repeated it.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|writing| {
+            writing.exchange.is_sent() || writing.uncertain || writing.step == SaveStep::Settle
+        })
+    }
+
+    /// When something is to be done; a renewal that is under way comes first, until it is given up.
+    pub(super) fn poll_timeout(&self, last: bool, renewing: Option<Instant>) -> Option<Instant> {
+        match &self.under_way {
+            Some(writing) if writing.exchange.is_sent() => Some(writing.exchange.at()),
+            Some(writing) => Some(renewing.unwrap_or_else(|| writing.exchange.at())),
+            None if self.next.is_none() => None,
+            None => renewing.or_else(|| self.due(last)),
+        }
+    }
+
+    /// When the next save may begin; the last one of a hold waits for nothing.
+    pub(super) fn due(&self, last: bool) -> Option<Instant> {
+        let begun_at = self.begun_at?;
+        Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
+    }
+
+    /// Forgets a write that only brings the record up to the hold, and surely was not done: nobody waits for
+    /// it.
+    pub(super) fn drop_recording(&mut self) {
+        if !self.may_be_done() {
+            self.under_way.take_if(|writing| writing.only_records);
+        }
+    }
+
+    /// The record is to be written though nobody has anything to save: it is reserved (S33).
+    pub(super) fn reserve(&mut self, now: Instant) {
+        self.next.get_or_insert_default();
+        self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
+    }
+
+    /// The same at the end of the hold, once.
+    pub(super) fn reserve_at_end(&mut self, now: Instant) {
+        self.reserved_at_end = true;
+        self.reserve(now);
+    }
+
+    pub(super) const fn is_reserved_at_end(&self) -> bool {
+        self.reserved_at_end
+    }
+
+    pub(super) fn queue(&mut self, save: SaveAsked, now: Instant) {
+        self.next.get_or_insert_default().add(save);
+        // The first one is due at once.
+        self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
+    }
+}
+
+/// Answers everybody who waits for a save of a hold that is over here: what may have been done is unknown
+/// (S27).
+pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
+    let Some(saving) = saving else { return };
+    if let Some(writing) = &saving.under_way {
+        let unknown = saving.may_be_done();
+        let outcome = if unknown { SaveOutcome::Unknown } else { SaveOutcome::Ended };
+        tell_saved(&writing.askers, &outcome, output);
+    }
+    if let Some(deciding) = &saving.deciding {
+        let Deciding { save, written, nothing, .. } = &**deciding;
+        let askers = nothing.iter().chain(written).chain(&save.askers);
+        tell_saved(askers, &SaveOutcome::Ended, output);
+    }
+    if let Some(next) = &saving.next {
+        tell_saved(&next.askers, &SaveOutcome::Ended, output);
+    }
+}
+
+impl Writing {
+    pub(super) fn request(&self, lease_id: LeaseId) -> Request {
+        match self.step {
+            SaveStep::Write => self.write.request(lease_id),
+            SaveStep::Settle => Request::Read,
+        }
     }
 }

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use super::action::{LossReason, Notice, Output};
-use super::checkpoint::end_saves;
+use super::attempt::Attempt;
 use super::event::CallerId;
 use super::held::{Held, Phase};
-use super::{Attempt, Hold, State};
+use super::saves::end_saves;
+use super::{Hold, State};
 use crate::time::Instant;
 
 /// How long a hold that was renewed once more is still answered for. A client on another kernel may count the

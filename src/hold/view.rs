@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::attempt::Attempt;
 use super::event::{CallerId, RequestId, Resume};
 use super::held::{Held, Holding, Phase};
-use super::{Attempt, Handed, Hold, Known, State};
+use super::memory::{Handed, Known};
+use super::{Hold, State};
 use crate::lock::FencingToken;
 use crate::time::Instant;
 

@@ -1,4 +1,6 @@
-//! The callers that wait: their order, and for how long they do (S12, S33).
+//! The callers that wait: their order, by priority and then by how long they have waited (`Ticket`), and for
+//! how long they do (S12, S33). Between sidecars there is no order: who polls first has the lock, unless it
+//! is kept for a priority (`rest_promised` in `hold/fairness.rs`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

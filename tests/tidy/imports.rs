@@ -145,6 +145,49 @@ fn rooms_import_along_the_arrows_only() {
     assert_none(&findings);
 }
 
+/// The rows of the table in `hold`'s head that has its files: from each one imports those above it only.
+fn rows(head: &str) -> Vec<Vec<&str>> {
+    let cells = head.lines().filter_map(|line| line.strip_prefix("//! | `")?.split_once(" |"));
+    cells
+        .map(|(cell, _)| cell.split(['`', ',', ' ']).filter(|file| !file.is_empty()).collect())
+        .collect()
+}
+
+/// Imports of one file of a room from another that do not go up its table. The room's head has what all of
+/// them are about: the machine.
+fn sideways(file: &str, code: &str, rows: &[Vec<&str>]) -> Vec<String> {
+    let row = |file: &str| rows.iter().position(|row| row.contains(&file));
+    let Some(own) = row(file) else {
+        return vec![format!("{file}: in no row of the head's table")];
+    };
+    let imports = code.lines().filter_map(|line| line.strip_prefix("use super::"));
+    imports
+        .filter(|import| match import.split_once("::") {
+            Some((from, _)) => row(from).is_none_or(|from| from >= own),
+            None => import
+                .split(['{', ',', ' ', '}', ';'])
+                .any(|name| !["", "Hold", "Settings", "State"].contains(&name)),
+        })
+        .map(|import| format!("{file} imports {import}"))
+        .collect()
+}
+
+#[test]
+fn files_of_hold_import_along_its_table_only() {
+    let all = sources(&["src/hold"], ".rs");
+    let head = all.iter().find(|source| source.path == "src/hold/mod.rs").expect("hold has a head");
+    let rows = rows(&head.text);
+    let findings: Vec<String> = all
+        .iter()
+        .filter(|source| !is_test(&source.path) && source.path != head.path)
+        .flat_map(|source| {
+            let file = source.path.trim_start_matches("src/hold/").trim_end_matches(".rs");
+            sideways(file, code_of(source), &rows)
+        })
+        .collect();
+    assert_none(&findings);
+}
+
 /// Words that a pure module has no use for.
 const IMPURE: [&str; 9] = [
     "async ",
@@ -190,6 +233,17 @@ fn these_checks_can_fail() {
     let right = source("src/hold/mod.rs", "use crate::lock::LockPath; // not crate::store::X\n");
     assert!(forbidden_imports(&right).is_empty());
     assert_eq!(forbidden_imports(&source("src/util.rs", "")), ["src/util.rs: not a known module"]);
+    let rows = rows("//! | `event`, `idle` | values |\n//! | `held` | a hold |\n");
+    for (file, wrong) in [
+        ("event", "use super::held::Held;\n"),
+        ("idle", "use super::event::Event;\n"),
+        ("held", "use super::{Hold, Waiter};\n"),
+        ("new", "use super::Hold;\n"),
+    ] {
+        assert_eq!(sideways(file, wrong, &rows).len(), 1, "{file}: {wrong}");
+    }
+    let right = "use super::event::{CallerId, Event};\nuse super::{Hold, State};\n";
+    assert_eq!(sideways("held", right, &rows), [""; 0]);
     assert_eq!(impurities(&source("src/lock/key.rs", "async fn ask() {}")).len(), 1);
     assert!(impurities(&source("src/grpc/mod.rs", "async fn ask() {}")).is_empty());
 }

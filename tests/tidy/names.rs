@@ -14,7 +14,8 @@ fn code(language: &str) -> Vec<Source> {
         "Java" => ("clients/java/src/main", ".java"),
         "Python" => ("clients/python/src/leasehold", ".py"),
         "Rust" => ("clients/rust/src", ".rs"),
-        _ => ("clients/typescript/src", ".ts"),
+        "TypeScript" => ("clients/typescript/src", ".ts"),
+        _ => panic!("where the client of {language} is has to be said here"),
     };
     let mut code = sources(&[folder], ending);
     code.retain(|source| !source.path.contains("_test") && !source.path.contains("_pb2"));
@@ -53,8 +54,9 @@ fn publishes(language: &str, path: &str, line: &str, name: &str) -> bool {
         "Python" => path.ends_with("/__init__.py") && line.trim() == format!("\"{name}\","),
         "Rust" if path.contains("/testing/") => begins(line, &["pub struct "], name),
         "Rust" => path.ends_with("/lib.rs") && has_word(line, name),
-        _ if path.contains("/testing/") => begins(line, &["export class "], name),
-        _ => path.ends_with("/index.ts") && has_word(line, name),
+        "TypeScript" if path.contains("/testing/") => begins(line, &["export class "], name),
+        "TypeScript" => path.ends_with("/index.ts") && has_word(line, name),
+        _ => panic!("what is public in {language} has to be said here"),
     }
 }
 
@@ -66,7 +68,8 @@ fn has_member(language: &str, line: &str, name: &str) -> bool {
         "Java" => return !text.starts_with('*') && line.contains(&format!(" {name}(")),
         "Python" => &["def ", "async def ", ""],
         "Rust" => &["pub ", "pub fn ", "pub const fn ", "pub async fn ", ""],
-        _ => &["", "get ", "readonly ", "async ", "async *"],
+        "TypeScript" => &["", "get ", "readonly ", "async ", "async *"],
+        _ => panic!("how members are declared in {language} has to be said here"),
     };
     let is_declared = |line: &str| {
         ["(", "<", ":", "?:", "*<", " {", ","]
@@ -93,8 +96,9 @@ fn plain(name: &str) -> String {
     let name = name.rsplit(['.', ':']).next().unwrap_or(name);
     let stem =
         name.strip_prefix("Async").or_else(|| name.strip_prefix("Leasehold")).unwrap_or(name);
-    let stem =
-        ["Error", "Exception", "Ms"].iter().fold(stem, |stem, end| stem.trim_end_matches(end));
+    let stem = ["Error", "Exception", "Ms", "Async"]
+        .iter()
+        .fold(stem, |stem, end| stem.trim_end_matches(end));
     let stem = stem.strip_prefix("is_").unwrap_or(stem);
     let question = stem.strip_prefix("is").filter(|rest| rest.starts_with(char::is_uppercase));
     question.unwrap_or(stem).replace('_', "").to_lowercase()

@@ -5,27 +5,32 @@ set -eu
 cd "$(dirname "$0")/../.."
 to=.tools/mutants
 rm -rf "$to"
-mkdir -p "$to/src/store" "$to/src/testing" "$to/tests"
+mkdir -p "$to/src/coordinator" "$to/src/store" "$to/src/testing" "$to/tests"
 
-for part in hold lock pool record schedule text.rs timetable time time.rs store/memory store/descriptors.rs store/document.rs store/error.rs store/lease.rs store/list.rs \
+for part in hold lock queue record schedule text.rs timetable time time.rs store/memory store/descriptors.rs store/document.rs store/error.rs store/lease.rs store/list.rs \
 	store/operation.rs store/request.rs store/secret.rs testing/random.rs testing/trace.rs; do
 	cp -R "src/$part" "$to/src/$part"
 done
-cp -R tests/simulation tests/caught "$to/tests"
+cp -R tests/kit tests/pools tests/simulation "$to/tests"
 cat >"$to/tests/worlds.rs" <<"END"
-//! The simulator alone.
-mod caught;
+//! The simulators of one lock, and of its permits.
+mod kit;
+mod pools;
 mod simulation;
 END
+# What the store's answers are to a machine: the only part of the coordinator that the simulators use.
+cp src/coordinator/store_io/understood.rs "$to/src/coordinator"
+echo 'pub mod understood;' >"$to/src/coordinator/mod.rs"
 # Without the stores and the test support that bring most dependencies.
 sed -e '/cfg(feature = "testing")/{N;d;}' -e '/mod azure;/d' -e '/mod sqlite;/d' -e '/use sqlite::/d' \
 	src/store/mod.rs >"$to/src/store/mod.rs"
 grep -E '(mod|use) (random|trace)' src/testing/mod.rs >"$to/src/testing/mod.rs"
 cat >"$to/src/lib.rs" <<'END'
 //! The modules that promise exclusion.
+pub mod coordinator;
 pub mod hold;
 pub mod lock;
-pub mod pool;
+pub mod queue;
 pub mod record;
 pub mod schedule;
 pub mod store;

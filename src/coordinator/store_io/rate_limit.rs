@@ -1,5 +1,6 @@
 //! One budget of requests for the whole sidecar while the store throttles: what a thousand holds would ask
-//! again each for itself goes out at the rate that the store takes, the most urgent first (S7).
+//! again each for itself goes out at the rate that the store takes (`RateLimiter::enter`), the most urgent
+//! first (`Urgency`; which request is what, `calls.rs` says; S7).
 //!
 //! `budget` has the rate, which follows the answers, and `needs` what the leases need, below which it never
 //! is. While nothing is throttled there is no budget and nothing waits.
