@@ -65,23 +65,6 @@ def test_settings_are_the_tests(leasehold_sidecar: testing.Sidecar, leasehold_cl
         hold.check()
 
 
-def test_who_waits_can_be_waited_for(leasehold_sidecar: testing.Sidecar, leasehold_client: leasehold.Client) -> None:
-    granted = threading.Event()
-
-    def second() -> None:
-        with leasehold_client.hold("job", wait=testing.TIMEOUT):
-            granted.set()
-
-    waiting = threading.Thread(target=second)
-    with leasehold_client.hold("job"):
-        assert leasehold_sidecar.wait_until_held("job").waiters_here == 0
-        waiting.start()
-        assert leasehold_sidecar.wait_until_waiting("job").waiters_here == 1
-        assert not granted.is_set()
-    waiting.join(testing.TIMEOUT)
-    assert granted.is_set()
-
-
 def test_what_does_not_come_is_said(leasehold_sidecar: testing.Sidecar) -> None:
     # The code under test finds it by the variable.
     with leasehold.Client() as client, client.hold("found"):
@@ -127,14 +110,14 @@ def test_a_block_that_fails_has_the_log_and_a_setting_that_is_refused_is_said() 
     assert not Path(sidecar.endpoint.removeprefix("unix://")).parent.exists()
 
 
-def test_with_asyncio(leasehold_async_sidecar: testing.AsyncSidecar) -> None:
+def test_with_asyncio_and_with_others_that_wait(leasehold_async_sidecar: testing.AsyncSidecar) -> None:
     async def lose_and_hand_over() -> None:
         sidecar = leasehold_async_sidecar
         async with sidecar.client() as client:
             first = asyncio.create_task(holds(client))
-            await sidecar.wait_until_held("job")
+            assert (await sidecar.wait_until_held("job")).waiters_here == 0
             second = asyncio.create_task(holds(client))
-            await sidecar.wait_until_waiting("job")
+            assert (await sidecar.wait_until_waiting("job")).waiters_here == 1
             await sidecar.lose("job")
             with pytest.raises(leasehold.LostError):
                 await first

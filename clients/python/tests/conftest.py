@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from fake import PATIENCE, Bench
+from bench import PATIENCE, Bench, VirtualLoop
 
 # What a shell runs in the background ignores SIGINT, and so would the samples that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -14,8 +14,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture
 def made() -> Bench:
-    """A fake sidecar, and a client of it, for the time of an async test."""
+    """A client before a fake sidecar, for an async test in a time of its own."""
     return Bench()
+
+
+@pytest.fixture
+def served() -> Bench:
+    """The same over a socket, in real time."""
+    return Bench(is_served=True)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,11 +39,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    bench: Any = arguments.get("made", arguments.get("served", nullcontext()))
 
     async def run() -> None:
-        made: Any = arguments.get("made", nullcontext())
-        async with made:
+        async with bench:
             await test(**arguments)
 
-    asyncio.run(asyncio.wait_for(run(), 2 * PATIENCE))
+    factory, limit = (VirtualLoop, 3_600) if "made" in arguments else (None, 2 * PATIENCE)
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(asyncio.wait_for(run(), limit))
     return True

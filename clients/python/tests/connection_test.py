@@ -1,7 +1,6 @@
 """How a client finds its sidecar, what goes over its connections besides its calls, and how it ends."""
 
 import asyncio
-import os
 import socket
 import sys
 import time
@@ -13,7 +12,8 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from fake import Bench, FakeSidecar, Holder
+from bench import Bench, Holder, until
+from fake import FakeSidecar, Served
 from messages import OURS
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
@@ -102,11 +102,11 @@ def noting(seen: list[str], kind: str, base: type) -> Any:
     return type("Noting", (base,), {f"intercept_{kind}": note})()
 
 
-async def interceptors_see_each_call(made: Bench) -> None:
+async def interceptors_see_each_call(served: Bench) -> None:
     seen: list[str] = []
     unary = noting(seen, "unary_unary", grpc.aio.UnaryUnaryClientInterceptor)
     stream = noting(seen, "unary_stream", grpc.aio.UnaryStreamClientInterceptor)
-    holder, _call = await made.held(made.another(interceptors=[unary, stream]))
+    holder, _call = await served.held(served.another(interceptors=[unary, stream]))
     await holder.left()
     assert seen == ["HoldLease", "ReleaseLease"]
 
@@ -121,7 +121,7 @@ def trusted(certificate: bytes | None = None, key: bytes | None = None) -> lease
 
 async def a_sidecar_that_wants_another_certificate_says_so_and_a_new_one_is_asked_for_at_each_connection() -> None:
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((FakeSidecar(),))
+    server.add_generic_rpc_handlers((Served(FakeSidecar()),))
     credentials = grpc.ssl_server_credentials([(SERVER_KEY, SERVER)], CA, require_client_auth=True)
     endpoint = f"https://localhost:{server.add_secure_port('localhost:0', credentials)}"
     await server.start()
@@ -158,22 +158,21 @@ CONTEXT = SpanContext(
 TRACE = {("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ("tracestate", "vendor=1")}
 
 
-async def a_call_carries_the_trace_that_its_caller_is_in(made: Bench) -> None:
+async def a_call_carries_the_trace_that_its_caller_is_in(served: Bench) -> None:
     def blocking() -> None:
-        with leasehold.Client(made.endpoint) as client, trace.use_span(NonRecordingSpan(CONTEXT)):
+        with leasehold.Client(served.endpoint) as client, trace.use_span(NonRecordingSpan(CONTEXT)):
             client.get_hold("l")
 
-    await made.client.get_hold("l")
-    assert "traceparent" not in dict(made.sidecar.metadata)
+    await served.client.get_hold("l")
+    assert "traceparent" not in dict(served.sidecar.metadata)
     await asyncio.to_thread(blocking)
-    assert set(made.sidecar.metadata) >= TRACE
-    for what in (lambda: made.do(made.client.get_hold("l")), lambda: Holder(made)):
-        made.sidecar.metadata.clear()
+    assert set(served.sidecar.metadata) >= TRACE
+    for what in (lambda: served.do(served.client.get_hold("l")), lambda: Holder(served)):
+        served.sidecar.metadata.clear()
         with trace.use_span(NonRecordingSpan(CONTEXT)):
             what()
-        while not made.sidecar.metadata:
-            await asyncio.sleep(0.01)
-        assert set(made.sidecar.metadata) >= TRACE
+        await until(lambda: served.sidecar.metadata)
+        assert set(served.sidecar.metadata) >= TRACE
 
 
 def without_the_library_there_is_no_trace_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,30 +181,19 @@ def without_the_library_there_is_no_trace_to_send(monkeypatch: pytest.MonkeyPatc
     assert read() == ()
 
 
-async def a_client_belongs_to_one_loop_and_ends_with_its_closing(made: Bench) -> None:
-    await made.client.get_hold("l")
+async def a_client_belongs_to_one_loop_and_ends_with_its_closing(served: Bench) -> None:
+    await served.client.get_hold("l")
     with pytest.raises(leasehold.ClosedError, match="another event loop"):
-        await asyncio.to_thread(lambda: asyncio.run(made.client.get_hold("l")))
-    waiting = Holder(made)
-    call = await made.sidecar.call()
-    await made.client.close()
+        await asyncio.to_thread(lambda: asyncio.run(served.client.get_hold("l")))
+    waiting = Holder(served)
+    call = await served.sidecar.call()
+    await served.client.close()
     # An error, and no cancellation of the task.
     with pytest.raises(leasehold.ClosedError, match="closed during the call"):
         await waiting.task
     await call.ended()
     with pytest.raises(leasehold.ClosedError, match="was closed"):
-        await made.client.get_hold("l")
-
-
-async def s13_a_forked_child_holds_nothing(made: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    holder, _call = await made.held()
-    with monkeypatch.context() as child:
-        pid = os.getpid() + 1
-        child.setattr(os, "getpid", lambda: pid)
-        assert not holder.hold.is_valid()
-        with pytest.raises(leasehold.ClosedError, match="forked"):
-            await made.client.get_hold("l")
-    assert holder.hold.is_valid()
+        await served.client.get_hold("l")
 
 
 def on_macos_the_clock_that_counts_sleep_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import grpc
 import pytest
-from fake import GONE, PATIENCE, UNKNOWN, Bench, until
-from messages import Refusal
+from bench import PATIENCE, Bench
+from fake import GONE, UNKNOWN
+from messages import refusal
 
 import leasehold
 from leasehold._hold.saving import Known
@@ -22,7 +22,7 @@ async def a_cause_that_this_version_does_not_know_is_kept_as_text(made: Bench) -
 
 async def s8_a_question_of_the_holder_that_finds_the_hold_lost_ends_it(made: Bench) -> None:
     holder, _call = await made.held()
-    made.sidecar.answers["GetHold"] = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_LOST", loss_reason="BROKEN")
+    made.sidecar.answer("get_hold", refusal("FAILED_PRECONDITION", "HOLD_LOST", loss="BROKEN"))
     with pytest.raises(leasehold.RefusedError):
         await holder.hold.info()
     assert (await holder.loss()).reason is leasehold.LossReason.BROKEN
@@ -30,9 +30,8 @@ async def s8_a_question_of_the_holder_that_finds_the_hold_lost_ends_it(made: Ben
 
 async def s22_s33_a_notice_tells_its_deadline_and_the_least_priority_from_none(made: Bench) -> None:
     holder, call = await made.held()
-    waiting = asyncio.create_task(holder.hold.wait_revoked())
     call.tell("revoked", reason="new build", by="ops", mode="RUN_OUT", for_priority=0)
-    notice = await waiting
+    notice = await holder.hold.wait_revoked()
     assert (notice.deadline, notice.reason, notice.by, notice.for_priority) == (1_058, "new build", "ops", 0)
     assert notice.break_note is not None
     assert (notice.break_note.mode, notice.break_note.for_priority) == (leasehold.BreakMode.RUN_OUT, 0)
@@ -42,9 +41,7 @@ async def s22_s33_a_notice_tells_its_deadline_and_the_least_priority_from_none(m
 
 async def s24_a_save_is_known_to_its_hold(made: Bench) -> None:
     holder, _call = await made.held()
-    made.sidecar.answers["SaveCheckpoint"] = [
-        made.sidecar.messages.answer("save_checkpoint", {"version": version}) for version in (65_540, 65_541)
-    ]
+    made.sidecar.answer("save_checkpoint", {"version": 65_540}, {"version": 65_541})
     assert "lease-1" not in repr(holder.hold) + repr(holder.hold.grant), "S20"
     assert await holder.hold.save(b"one") == 65_540
     assert 58 < made.sidecar.deadline < 64, "S27: a little longer than it is valid"
@@ -60,15 +57,15 @@ async def s24_a_save_is_known_to_its_hold(made: Bench) -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (Refusal(grpc.StatusCode.UNAVAILABLE, "CHECKPOINT_UNKNOWN"), leasehold.CheckpointUnknownError),
+        (refusal("UNAVAILABLE", "CHECKPOINT_UNKNOWN"), leasehold.CheckpointUnknownError),
         (GONE, leasehold.CheckpointUnknownError),
         # S37: a sidecar that is older than checkpoints.
         (UNKNOWN, leasehold.UnsupportedError),
     ],
 )
-async def s27_a_save_of_which_nothing_is_known_has_an_error_of_its_own(answer: Refusal, kind: Any, made: Bench) -> None:
+async def s27_a_save_of_which_nothing_is_known_has_an_error_of_its_own(answer: Any, kind: Any, made: Bench) -> None:
     holder, _call = await made.held()
-    made.sidecar.answers["SaveCheckpoint"] = answer
+    made.sidecar.answer("save_checkpoint", answer, answer)
     for saving in (holder.hold.save(b"one"), made.client.save_checkpoint("lease-1", b"one")):
         with pytest.raises(kind):
             await saving
@@ -78,7 +75,7 @@ async def s27_a_save_of_which_nothing_is_known_has_an_error_of_its_own(answer: R
 async def s26_a_release_that_finds_the_lock_lost_says_what_became_of_the_checkpoint(made: Bench) -> None:
     holder, _call = await made.held()
     result = {"outcome": "ALREADY_LOST", "checkpoint_outcome": "UNKNOWN", "checkpoint_detail": "silent"}
-    made.sidecar.answers["ReleaseLease"] = made.sidecar.messages.answer("release", result)
+    made.sidecar.answer("release", result)
     with pytest.raises(leasehold.LostError) as caught:
         await holder.hold.release(checkpoint=b"last")
     assert caught.value.__notes__ == ["its checkpoint: UNKNOWN: silent"]
@@ -110,31 +107,27 @@ async def s16_s27_a_resume_tells_of_a_new_limit_and_of_a_newer_checkpoint(made: 
     assert (holder.hold.checkpoint.version, holder.hold.max_hold_ends) == (6, 1_300)
 
 
-def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream() -> None:
+async def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream(made: Bench) -> None:
+    holder, call = await made.held()
     was_valid: list[bool] = []
-
-    async def abandon() -> leasehold.AsyncHold:
-        async with Bench() as made:
-            entering = asyncio.create_task(made.client.hold("f").__aenter__())
-            await made.sidecar.granted()
-            hold = await entering
-            call = hold._keeper._line._call
-            call.add_done_callback(lambda _call: was_valid.append(hold.is_valid()))
-            # What the end of an event loop does to every task that is left.
-            keeping = hold._keeper._keeping
-            assert keeping is not None
-            keeping.cancel()
-            await until(call.done)
-            return hold
-
-    assert not asyncio.run(abandon()).is_valid()
+    call.add_done_callback(lambda _call: was_valid.append(holder.hold.is_valid()))
+    # What the end of an event loop does to every task that is left.
+    keeping = holder.hold._keeper._keeping
+    assert keeping is not None
+    keeping.cancel()
+    await call.ended()
     assert was_valid == [False]
 
 
 async def s14_a_closed_client_ends_its_holds_first_and_releases_them(made: Bench) -> None:
     holder, call = await made.held()
     was_valid: list[bool] = []
-    made.sidecar.answers["ReleaseLease"] = lambda _peer: was_valid.append(holder.hold.is_valid())
+
+    def answer(_peer: str) -> Any:
+        was_valid.append(holder.hold.is_valid())
+        return {"outcome": "RELEASED"}
+
+    made.sidecar.answer("release", answer)
     await made.client.close()
     assert was_valid == [False]
     assert (await holder.loss()).detail == "the client was closed"
@@ -144,33 +137,31 @@ async def s14_a_closed_client_ends_its_holds_first_and_releases_them(made: Bench
 
 @pytest.mark.parametrize("how", ["resuming", "release", "complete_run"])
 async def s13_a_closed_client_waits_for_a_release_that_is_under_way(how: str, made: Bench) -> None:
-    made.sidecar.gate.clear()
     if how == "resuming":
         holder, call = await made.held()
         call.fail()
         call = await made.sidecar.call()
         ending = made.do(holder.left())
-        await until(lambda: not holder.hold.is_valid())
     else:
+        answer = made.sidecar.standing.pop(how)
         outcome = (leasehold.RunOutcome.FAILED,) if how == "complete_run" else ()
         ending = made.do(getattr(made.client, how)("id", *outcome))
-        await until(lambda: made.sidecar.asked)
-    closing = asyncio.create_task(made.client.close())
-    await asyncio.sleep(0.05)
+    closing = made.do(made.client.close())
+    await asyncio.sleep(5)
     assert not closing.done()
     if how == "resuming":
         call.tell("granted", generation=2)
-    made.sidecar.gate.set()
+    else:
+        made.sidecar.answer(how, answer)
     await asyncio.gather(ending, closing)
 
 
 async def s13_a_client_that_is_closed_without_an_answer_to_a_resume_says_so(made: Bench) -> None:
-    client = made.another(release_timeout=0.05)
-    _holder, call = await made.held(client)
+    _holder, call = await made.held()
     call.fail()
     await made.sidecar.call()
     with pytest.raises(leasehold.ReleaseUnconfirmedError):
-        await client.close()
+        await made.client.close()
 
 
 async def a_release_within_the_block_leaves_nothing_for_its_end(made: Bench) -> None:
@@ -181,9 +172,10 @@ async def a_release_within_the_block_leaves_nothing_for_its_end(made: Bench) -> 
     assert again.outcome is leasehold.ReleaseOutcome.ALREADY_RELEASED
     assert again.checkpoint is not None
     assert again.checkpoint.outcome is leasehold.CheckpointOutcome.NOT_SAVED
-    for act in (holder.hold.save(b"two"), asyncio.to_thread(holder.hold.check)):
-        with pytest.raises(leasehold.LeaseholdError, match="not held any more"):
-            await act
+    with pytest.raises(leasehold.LeaseholdError, match="not held any more"):
+        await holder.hold.save(b"two")
+    with pytest.raises(leasehold.LeaseholdError, match="not held any more"):
+        holder.hold.check()
     await holder.left()
     assert made.sidecar.asked == ["release 1"]
 
@@ -210,13 +202,10 @@ async def stubborn() -> None:
 async def s13_an_exception_of_the_block_goes_before_what_becomes_of_the_hold(
     answer: dict[str, str], work: Callable[[], Awaitable[None]], raised: str, note: str, made: Bench
 ) -> None:
-    client = made.another(release_timeout=PATIENCE if answer else 0.05)
-    made.sidecar.answers["ReleaseLease"] = made.sidecar.messages.answer("release", answer)
-    if not answer:
-        made.sidecar.gate.clear()
+    made.sidecar.standing["release"] = answer or None
 
     async def block() -> None:
-        async with client.hold("f"):
+        async with made.client.hold("f"):
             made.clock.advance(58 if "EXPIRED" in raised + note else 0)
             await work()
 
@@ -239,10 +228,10 @@ async def a_cancellation_from_elsewhere_wins_over_the_loss(made: Bench) -> None:
         await holder.task
 
 
-async def other_threads_see_the_end_of_the_hold(made: Bench) -> None:
-    holder, _call = await made.held()
-    noticing = made.do(holder.hold.wait_revoked())
-    made.clock.advance(58)
+async def other_threads_see_the_end_of_the_hold(served: Bench) -> None:
+    holder, _call = await served.held()
+    noticing = served.do(holder.hold.wait_revoked())
+    served.clock.advance(58)
     # Found by a thread that asks, and told to the block in its event loop.
     await asyncio.to_thread(holder.hold.is_valid)
     assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED

@@ -5,12 +5,11 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+from google.protobuf.message_factory import GetMessageClass
 
 from leasehold._convert import duration
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, Status
-from leasehold.v1 import hold_pb2, schedule_pb2
-from leasehold.v1 import lease_service_pb2 as wire
-from leasehold.v1 import schedule_service_pb2 as schedules
+from leasehold.v1 import hold_pb2, lease_service_pb2, schedule_pb2, schedule_service_pb2
 
 OURS: Final = "kernel-a"
 MILLISECOND: Final = 1_000_000
@@ -29,37 +28,36 @@ _GRANT: Final = {
 }
 
 Said = dict[str, Any]
-Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class Refusal(Exception):  # noqa: N818 - what a call is refused with
-    """An error for a fake sidecar to answer with."""
-
-    def __init__(self, code: grpc.StatusCode, reason: str = "", *, domain: str = "leasehold.dev", **more: str) -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = more.pop("message", "no")
-        status = Status(code=code.value[0], message=self.message)
-        field = more.pop("field", None)
-        if reason:
-            info = ErrorInfo(reason=reason, domain=domain, metadata=more)
-            status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString())
-        if field is not None:
-            bad = BadRequest(field_violations=[BadRequest.FieldViolation(field=field, description="is wrong")])
-            status.details.add(type_url="type.googleapis.com/google.rpc.BadRequest", value=bad.SerializeToString())
-        self.trailer = status.SerializeToString()
-
-    async def abort(self, context: Context) -> None:
-        await context.abort(self.code, self.message, (("grpc-status-details-bin", self.trailer),))
+def words_of(method: str) -> str:
+    """The name of a call."""
+    words = re.sub(r"\B(?=[A-Z])", "_", method).lower()
+    return "release" if words == "release_lease" else words
 
 
-def error_of(said: Said) -> grpc.aio.AioRpcError:
-    more: dict[str, str] = {name: str(said[name]) for name in ("needs", "revision") if name in said}
-    if "loss" in said:
-        more["loss_reason"] = said["loss"]
-    refusal = Refusal(grpc.StatusCode[said["code"]], said.get("reason", ""), **more)
-    trailer = grpc.aio.Metadata(("grpc-status-details-bin", refusal.trailer))
-    return grpc.aio.AioRpcError(refusal.code, grpc.aio.Metadata(), trailer, refusal.message)
+METHODS: Final = {
+    words_of(method.name): method
+    for file in (lease_service_pb2, schedule_service_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+
+
+def refusal(code: str, reason: str = "", **more: Any) -> grpc.aio.AioRpcError:
+    """What a call is refused with; more is the metadata of its reason, or told apart here."""
+    message = more.pop("message", "no")
+    domain, field, details = more.pop("domain", "leasehold.dev"), more.pop("field", None), more.pop("details", None)
+    status = Status(code=grpc.StatusCode[code].value[0], message=message)
+    if reason:
+        metadata = {"loss_reason" if name == "loss" else name: str(value) for name, value in more.items()}
+        info = ErrorInfo(reason=reason, domain=domain, metadata=metadata)
+        status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString())
+    if field is not None:
+        bad = BadRequest(field_violations=[BadRequest.FieldViolation(field=field, description="is wrong")])
+        status.details.add(type_url="type.googleapis.com/google.rpc.BadRequest", value=bad.SerializeToString())
+    trailer = grpc.aio.Metadata(("grpc-status-details-bin", details or status.SerializeToString()))
+    return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), trailer, message)
 
 
 class Messages:
@@ -101,9 +99,9 @@ class Messages:
                 setattr(message, field.name, said[name])
         return message
 
-    def event(self, kind: type[Any], name: str, said: Said) -> Any:
-        """An event of a stream of these."""
-        event = kind()
+    def event(self, call: str, name: str, said: Said) -> Any:
+        """An event of the stream of a call."""
+        event = GetMessageClass(METHODS[call].output_type)()
         message = getattr(event, name)
         message.SetInParent()
         if name in ("granted", "run"):
@@ -113,33 +111,22 @@ class Messages:
         self._fill(message, {"run_id": "run-1"} | said)
         return event
 
-    def answer(self, name: str, said: Said) -> Any:
+    def answer(self, call: str, said: Said) -> Any:
         """An answer to a call."""
-        if name == "get_hold":
+        if call == "get_hold":
             said = {"state": "HELD"} | said
-        return self._fill(_ANSWERS[name](), said)
+        return self._fill(GetMessageClass(METHODS[call].output_type)(), said)
 
 
-_ANSWERS: Final[dict[str, Any]] = {
-    "release": wire.ReleaseLeaseResponse,
-    "get_hold": wire.GetHoldResponse,
-    "report_progress": wire.ReportProgressResponse,
-    "extend_lease": wire.ExtendLeaseResponse,
-    "save_checkpoint": wire.SaveCheckpointResponse,
-    "complete_run": schedules.CompleteRunResponse,
-}
-
-
-def call_of(request: Any) -> str:
+def call_of(name: str, request: Any) -> str:
     """A call about a hold or a run."""
-    name = re.sub(r"\B(?=[A-Z])", "_", type(request).__name__.removesuffix("Request")).lower()
-    said = f"{'release' if name == 'release_lease' else name} {request.generation}"
-    match request:
-        case wire.ExtendLeaseRequest():
+    said = f"{name} {request.generation}"
+    match name:
+        case "extend_lease":
             return f"{said} {duration(request.max_hold) // MILLISECOND}"
-        case wire.SaveCheckpointRequest():
+        case "save_checkpoint":
             return f"{said} {request.value.decode()}"
-        case schedules.CompleteRunRequest():
+        case "complete_run":
             return f"{said} {schedule_pb2.RunOutcome.Name(request.outcome).removeprefix('RUN_OUTCOME_')}"
     return said
 
@@ -155,7 +142,7 @@ class Askings:
         if request.needs != 1:
             return "a request that does not need revision 1"
         resume = self._resume(request.resume) if request.HasField("resume") else ""
-        if isinstance(request, wire.HoldLeaseRequest):
+        if isinstance(request, lease_service_pb2.HoldLeaseRequest):
             return resume or _hold(request.spec)
         return " ".join(word for word in ("subscribe", "reconnected" * request.reconnected, resume) if word)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import fenced
 import pytest
-from fake import Bench, until
+from bench import Bench, until
 from messages import Messages
 
 import leasehold
@@ -24,14 +24,14 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 
 @asynccontextmanager
-async def program(made: Bench, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def program(served: Bench, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A Python program of its own that uses the fake sidecar."""
-    environment = {**os.environ, "LEASEHOLD_ENDPOINT": made.endpoint}
+    environment = {**os.environ, "LEASEHOLD_ENDPOINT": served.endpoint}
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     # As of another kernel: the clock of the program is real.
-    made.sidecar.messages = Messages("unknown")
+    served.sidecar.messages = Messages("unknown")
     try:
         yield process
     finally:
@@ -68,6 +68,7 @@ client = leasehold.Client()
 OWN_CLIENT = """
 kept = hold(client)
 fork(lambda: hold(leasehold.Client()))
+fork(lambda: hold(client))
 # The connection that the fork has closed is made again.
 hold(client)
 """
@@ -80,7 +81,7 @@ HOLDER = """
 with client.hold("f") as held:
     fork(lambda: hold(leasehold.Client()))
     fork(lambda: hold(client))
-    fork(lambda: None)
+    fork(lambda: print(held.is_valid(), flush=True))
     print(held.is_valid(), flush=True)
 """
 ROBBED = """
@@ -91,32 +92,35 @@ print(lost.is_valid(), flush=True)
 hold(client)
 """
 CLOSED = "ClosedError: this process was forked while its pare"
+FOREIGN = "ClosedError: the client was made before this proces"
 
 
 @pytest.mark.parametrize(
     ("text", "printed"),
     [
-        pytest.param(OWN_CLIENT, ["held", "held", "7", "held"], id="a client of its own beside a used one"),
+        pytest.param(
+            OWN_CLIENT, ["held", "held", "7", FOREIGN, "7", "held"], id="a client of its own beside a used one"
+        ),
         pytest.param(POOL, ["held", "[0, 1, 2, 3]"], id="a pool beside a used one"),
         # It is told at once that it cannot use a client.
-        pytest.param(HOLDER, [CLOSED, "7", CLOSED, "7", "7", "True"], id="of a holder"),
+        pytest.param(HOLDER, [CLOSED, "7", CLOSED, "7", "False", "7", "True"], id="of a holder"),
         # The release of the lost hold says that its holder knows.
         pytest.param(ROBBED, ["held", "7", "False", "held"], id="of a holder that has lost"),
     ],
 )
 async def a_forked_child_uses_a_client_of_its_own_unless_its_parent_holds(
-    text: str, printed: list[str], made: Bench
+    text: str, printed: list[str], served: Bench
 ) -> None:
     async def grant() -> None:
         if text == ROBBED:
-            (await made.sidecar.granted()).tell("lost", reason="TAKEN")
-        await made.answer_all()
+            (await served.sidecar.granted()).tell("lost", reason="TAKEN")
+        await served.answer_all()
 
-    made.do(grant())
-    async with program(made, "-c", FORK + text + "client.close()") as process:
+    served.do(grant())
+    async with program(served, "-c", FORK + text + "client.close()") as process:
         output, _ = await process.communicate()
     assert (process.returncode, output.decode().splitlines()) == (0, printed)
-    assert len(made.sidecar.asked) == {OWN_CLIENT: 3, POOL: 5, HOLDER: 1, ROBBED: 3}[text]
+    assert len(served.sidecar.asked) == {OWN_CLIENT: 3, POOL: 5, HOLDER: 1, ROBBED: 3}[text]
 
 
 def a_caller_without_a_name_is_its_pod_or_host_and_process_and_a_fork_names_itself() -> None:
@@ -172,15 +176,15 @@ OWN = "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: (print('own',
     ],
 )
 async def t20_sigterm_runs_what_finally_says_and_returns_the_run(
-    text: str, said: bytes, code: int, outcome: list[str], made: Bench
+    text: str, said: bytes, code: int, outcome: list[str], served: Bench
 ) -> None:
-    async with program(made, "-c", text) as process:
-        await made.sidecar.running()
+    async with program(served, "-c", text) as process:
+        await served.sidecar.running()
         assert process.stdout is not None
         assert await process.stdout.readline() == b"begun\n"
         process.send_signal(signal.SIGTERM)
         rest, _ = await process.communicate()
-        assert (rest, process.returncode, made.sidecar.asked) == (said, code, outcome)
+        assert (rest, process.returncode, served.sidecar.asked) == (said, code, outcome)
 
 
 @pytest.mark.parametrize(
@@ -211,20 +215,20 @@ def s5_a_write_with_a_smaller_token_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["first.py", "blocking.py", "decorated.py", "careful.py"])
-async def a_sample_of_the_readme_runs(name: str, made: Bench) -> None:
-    async with program(made, str(SAMPLES / name)) as process:
-        call = await made.sidecar.granted()
+async def a_sample_of_the_readme_runs(name: str, served: Bench) -> None:
+    async with program(served, str(SAMPLES / name)) as process:
+        call = await served.sidecar.granted()
         assert call.request.spec.key.function == "nightly-report"
         out, err = await process.communicate()
         assert process.returncode == 0, err
         assert b"with token 65536" in out
-        assert made.sidecar.asked[-1] == "release 1"
+        assert served.sidecar.asked[-1] == "release 1"
 
 
-async def the_sample_run_kills_the_command_on_loss(made: Bench) -> None:
+async def the_sample_run_kills_the_command_on_loss(served: Bench) -> None:
     command = ("f", "--", "sh", "-c", "echo $$; exec sleep 600")
-    async with program(made, str(SAMPLES / "run.py"), *command) as process:
-        call = await made.sidecar.granted()
+    async with program(served, str(SAMPLES / "run.py"), *command) as process:
+        call = await served.sidecar.granted()
         assert process.stdout is not None
         pid = int(await process.stdout.readline())
         call.tell("lost", reason="BROKEN")
@@ -234,11 +238,11 @@ async def the_sample_run_kills_the_command_on_loss(made: Bench) -> None:
             os.kill(pid, 0)
 
 
-async def the_sample_every_runs_on_each_occurrence_until_ctrl_c(made: Bench) -> None:
-    async with program(made, str(SAMPLES / "every.py")) as process:
-        call = await made.sidecar.running(local_time="half past twelve")
+async def the_sample_every_runs_on_each_occurrence_until_ctrl_c(served: Bench) -> None:
+    async with program(served, str(SAMPLES / "every.py")) as process:
+        call = await served.sidecar.running(local_time="half past twelve")
         assert call.request.spec.time_zone == "Europe/Copenhagen"
-        await until(lambda: made.sidecar.asked == ["complete_run 1 SUCCEEDED"])
+        await until(lambda: served.sidecar.asked == ["complete_run 1 SUCCEEDED"])
         process.send_signal(signal.SIGINT)
         out, _err = await process.communicate()
         assert out == b"writing the report of half past twelve\n"
@@ -264,9 +268,9 @@ with leasehold.Client().hold('f'):
 
 
 @pytest.mark.parametrize("text", [WAITING, BEFORE, HELD], ids=["waiting", "just before the waiting", "in a block"])
-async def ctrl_c_leaves_the_queue_and_releases_the_lock(text: str, made: Bench) -> None:
-    async with program(made, "-c", text) as process:
-        call = await made.sidecar.call()
+async def ctrl_c_leaves_the_queue_and_releases_the_lock(text: str, served: Bench) -> None:
+    async with program(served, "-c", text) as process:
+        call = await served.sidecar.call()
         if text is HELD:
             call.tell("granted")
             assert process.stdout is not None
@@ -275,4 +279,4 @@ async def ctrl_c_leaves_the_queue_and_releases_the_lock(text: str, made: Bench) 
         await call.ended()
         _out, err = await process.communicate()
         assert b"KeyboardInterrupt" in err
-        assert made.sidecar.asked == (["release 1"] if text is HELD else [])
+        assert served.sidecar.asked == (["release 1"] if text is HELD else [])

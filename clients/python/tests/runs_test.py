@@ -7,14 +7,12 @@ from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
-import grpc
 import pytest
-from fake import GONE, PATIENCE, UNKNOWN, Bench, until
-from messages import Messages, Refusal
+from bench import CRON, PATIENCE, Bench, until
+from fake import GONE
+from messages import Messages, refusal
 
 import leasehold
-
-CRON = "30 2 * * *"
 
 
 def outcomes(made: Bench) -> list[str]:
@@ -59,20 +57,6 @@ async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpo
     await runs.aclose()
 
 
-async def t12_a_run_is_cancelled_at_its_deadline_and_the_loop_goes_on_over_the_same_stream(made: Bench) -> None:
-    runs, run, call = await made.running()
-    async with run:
-        call.tell("draining")
-        await run.wait_ending()
-        assert run.is_valid(), "T20: it is told gently"
-        call.tell("lost", reason="MAX_HOLD_REACHED")
-        await asyncio.sleep(PATIENCE)
-    call.tell("standby").tell("run", attempt=1)
-    assert (await anext(runs)).attempt == 1
-    assert outcomes(made) == ["FAILED_FINAL"]
-    await runs.aclose()
-
-
 async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_says_so(made: Bench) -> None:
     runs, run, call = await made.running()
     made.clock.advance(58)
@@ -86,29 +70,22 @@ async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_say
 
 async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again(made: Bench) -> None:
     runs, run, call = await made.running()
-    made.sidecar.answers["CompleteRun"] = [Refusal(grpc.StatusCode.PERMISSION_DENIED, "ACCESS_DENIED")]
+    made.sidecar.answer("complete_run", refusal("PERMISSION_DENIED", "ACCESS_DENIED"))
     call.tell("lost", reason="TAKEN")
     await run.lost()
     made.do(anext(runs))
     await call.ended()
-    assert (await made.sidecar.call("SubscribeSchedule")).request.reconnected
-
-
-async def s37_a_sidecar_that_is_older_than_schedules_is_found_out(made: Bench) -> None:
-    made.sidecar.answers["SubscribeSchedule"] = UNKNOWN
-    with pytest.raises(leasehold.UnsupportedError, match="schedules"):
-        await anext(made.client.runs(CRON, function="nightly"))
+    assert (await made.sidecar.call("subscribe_schedule")).request.reconnected
 
 
 async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
     (runs, run, _call), (others, other, _other) = await made.running(), await made.running()
-    made.sidecar.gate.clear()
-    made.sidecar.answers["CompleteRun"] = [GONE]
-    completing = asyncio.create_task(other.succeeded())
-    await until(recorded(made, "SUCCEEDED"))
-    closing = asyncio.create_task(made.client.close())
-    await until(recorded(made, "SUCCEEDED", "RETURNED"))
-    made.sidecar.gate.set()
+    recorded = made.sidecar.standing.pop("complete_run")
+    completing = made.do(other.succeeded())
+    await asyncio.sleep(0)
+    closing = made.do(made.client.close())
+    await until(lambda: outcomes(made) == ["SUCCEEDED", "RETURNED"])
+    made.sidecar.answer("complete_run", GONE, recorded, recorded)
     assert (await completing).result is leasehold.CompletionResult.RECORDED
     await closing
     assert outcomes(made) == ["SUCCEEDED", "RETURNED", "SUCCEEDED"]
@@ -119,21 +96,14 @@ async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_tha
 
 
 async def every_asks_again_where_no_sidecar_answers_and_gives_up_where_that_is_no_use(made: Bench) -> None:
-    pauses: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        await made.start()
-
     async def nightly(_run: leasehold.AsyncRun) -> None:
         raise AssertionError
 
-    made.client._sleep = sleep
-    await made.kill()
-    task = asyncio.create_task(made.client.every(CRON, nightly, function="nightly"))
-    call = await made.sidecar.call("SubscribeSchedule")
-    assert len(pauses) == 1
-    call.fail(Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.cron"))
+    task = made.do(made.client.every(CRON, nightly, function="nightly"))
+    (await made.sidecar.call("subscribe_schedule")).fail()
+    call = await made.sidecar.call("subscribe_schedule")
+    assert 0.1 <= asyncio.get_running_loop().time() <= 2
+    call.fail(refusal("INVALID_ARGUMENT", "INVALID_FIELD", field="spec.cron"))
     with pytest.raises(leasehold.RefusedError, match=r"spec\.cron"):
         await task
 
@@ -143,6 +113,8 @@ class Nightly:
 
     def __init__(self) -> None:
         self.attempts: list[tuple[int, str]] = []
+        self.is_ending = False
+        """T20: whether it was told gently, while its run was valid."""
         self._thread = threading.current_thread()
 
     def _begin(self, run: leasehold.Run | leasehold.AsyncRun, what: str) -> None:
@@ -154,6 +126,8 @@ class Nightly:
     async def waiting(self, run: leasehold.AsyncRun, what: str) -> None:
         self._begin(run, what)
         if run.attempt == 3:
+            await run.wait_ending()
+            self.is_ending = run.is_valid()
             # What it raises when it is cancelled, because the run is lost, is no failure of its own.
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.sleep(PATIENCE)
@@ -165,9 +139,10 @@ class Nightly:
         assert threading.current_thread() is self._thread
         self._begin(run, what)
         if run.attempt == 3:
+            run.ending_event.wait(PATIENCE)
+            self.is_ending = run.is_valid()
             # It has to look.
             run.wait_lost(PATIENCE)
-            assert run.ending_event.is_set()
             run.check()
         if run.attempt == 4:
             raise SystemExit(7)
@@ -181,26 +156,28 @@ class Nightly:
 @pytest.mark.parametrize(("reason", "outcome"), [("TAKEN", "RETURNED"), ("MAX_HOLD_REACHED", "FAILED_FINAL")])
 @pytest.mark.parametrize("is_async", [True, False])
 async def t8_t11_t12_what_becomes_of_the_function_is_the_outcome_and_it_goes_on_with_the_next(
-    is_async: bool, reason: str, outcome: str, made: Bench
+    is_async: bool, reason: str, outcome: str, served: Bench
 ) -> None:
     nightly = Nightly()
     options: Any = {"time_zone": "Europe/Copenhagen", "on_event": None}
     if is_async:
-        task = made.do(made.client.every(CRON, function="nightly", **options)(nightly.waiting)("all"))
+        task = served.do(served.client.every(CRON, function="nightly", **options)(nightly.waiting)("all"))
     else:
         # As of another kernel: the client's clock is real.
-        made.sidecar.messages = Messages("unknown")
-        task = made.do(asyncio.to_thread(nightly.in_this_thread, made.endpoint, **options))
-    call = await made.sidecar.call("SubscribeSchedule")
+        served.sidecar.messages = Messages("unknown")
+        task = served.do(asyncio.to_thread(nightly.in_this_thread, served.endpoint, **options))
+    call = await served.sidecar.call("subscribe_schedule")
     spec = call.request.spec
     assert (spec.time_zone, spec.cron, call.request.key.function) == ("Europe/Copenhagen", CRON, "nightly")
     call.tell("standby", understood=True).tell("run", attempt=1)
-    await until(recorded(made, "FAILED"))
-    assert made.sidecar.requests[0].detail == "the disk is full"
+    await until(recorded(served, "FAILED"))
+    assert served.sidecar.requests[0].detail == "the disk is full"
     call.tell("recorded").tell("run", attempt=2)
-    await until(recorded(made, "FAILED", "SUCCEEDED"))
+    await until(recorded(served, "FAILED", "SUCCEEDED"))
     call.tell("recorded").tell("run", attempt=3)
     await until(lambda: len(nightly.attempts) == 3)
+    call.tell("draining")
+    await until(lambda: nightly.is_ending)
     call.tell("lost", reason=reason).tell("run", attempt=4)
     await until(lambda: len(nightly.attempts) == 4)
     # T11: told to stop, it returns its run.
@@ -209,13 +186,13 @@ async def t8_t11_t12_what_becomes_of_the_function_is_the_outcome_and_it_goes_on_
     with pytest.raises(asyncio.CancelledError) if is_async else nullcontext():
         await task
     assert nightly.attempts == [(attempt, "all") for attempt in (1, 2, 3, 4)]
-    assert outcomes(made) == ["FAILED", "SUCCEEDED", outcome, "RETURNED"]
+    assert outcomes(served) == ["FAILED", "SUCCEEDED", outcome, "RETURNED"]
     await call.ended()
 
 
-async def without_asyncio_runs_come_one_by_one(made: Bench) -> None:
+async def without_asyncio_runs_come_one_by_one(served: Bench) -> None:
     def working() -> None:
-        with leasehold.Client(made.endpoint) as client:
+        with leasehold.Client(served.endpoint) as client:
             for run in client.runs(timedelta(seconds=30), function="nightly"):
                 with run:
                     assert run.is_valid()
@@ -224,12 +201,12 @@ async def without_asyncio_runs_come_one_by_one(made: Bench) -> None:
                 if run.attempt == 3:
                     break
 
-    made.sidecar.messages = Messages("unknown")
-    task = made.do(asyncio.to_thread(working))
-    call = await made.sidecar.running()
+    served.sidecar.messages = Messages("unknown")
+    task = served.do(asyncio.to_thread(working))
+    call = await served.sidecar.running()
     assert call.request.spec.every.seconds == 30
-    await until(recorded(made, "FAILED_FINAL"))
+    await until(recorded(served, "FAILED_FINAL"))
     call.tell("recorded").tell("run", attempt=3)
     await call.ended()
     await task
-    assert outcomes(made) == ["FAILED_FINAL", "SUCCEEDED"]
+    assert outcomes(served) == ["FAILED_FINAL", "SUCCEEDED"]

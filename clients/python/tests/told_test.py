@@ -8,13 +8,14 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from bench import Bench
 from fake import UNKNOWN as UNIMPLEMENTED
-from fake import Bench
 from google.protobuf import text_format
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from messages import words_of
 
 import leasehold
 from leasehold import CatchUp, LockKey, Overlap, RunOutcome
@@ -242,6 +243,7 @@ reset_schedule('p', 'r', watermark=AT, revision=3) = ResetSchedule: lock { lock_
 list_schedules(prefix='p', page_size=1) = ListSchedules: prefix: "p" page_size: 1
 preview_schedule('@daily', after=AT, count=2) = PreviewSchedule: spec { cron: "@daily" } after { $AT } count: 2 needs: 1
 preview_schedule('@daily', key=KEY) = PreviewSchedule: spec { cron: "@daily" } key { $KEY } needs: 1
+runs('@daily', function=KEY, holder='me') = SubscribeSchedule: key { $KEY } spec { cron: "@daily" } holder: "me" needs: 1
 complete_run('r', RunOutcome.FAILED, 'd') = CompleteRun: run_id: "r" outcome: RUN_OUTCOME_FAILED detail: "d"
 """.strip().splitlines()  # noqa: E501
 NOW, HELD, LABELS = leasehold.BreakMode.NOW, leasehold.LockState.HELD, {"a": "b"}
@@ -249,7 +251,7 @@ WORDS = {"$KEY_2": "lock { key { $KEY } permit: 2 }", "$KEY": str(KEY._to_wire()
 
 
 @pytest.mark.parametrize("line", CALLS)
-async def each_call_of_both_clients_sends_what_it_says(line: str, made: Bench) -> None:
+async def each_call_of_both_clients_sends_what_it_says(line: str, served: Bench) -> None:
     call, _, sent = line.partition(") = ")
     name, _, text = sent.partition(":")
     for word, meant in WORDS.items():
@@ -262,23 +264,24 @@ async def each_call_of_both_clients_sends_what_it_says(line: str, made: Bench) -
         return eval(f"client.{call})", globals(), {"client": client})  # noqa: S307 - our own
 
     def blocking() -> None:
-        with leasehold.Client(made.endpoint) as client, pytest.raises(refusal):
+        with leasehold.Client(served.endpoint) as client, pytest.raises(refusal):
             [*made_by(client)]
 
-    made.sidecar.answers[name] = UNIMPLEMENTED
-    answer = made_by(made.client)
+    answers = served.sidecar.standing
+    answers[words_of(name)] = UNIMPLEMENTED
+    answer = made_by(served.client)
     with pytest.raises(refusal):
         await (answer if inspect.isawaitable(answer) else anext(answer))
     await asyncio.to_thread(blocking)
-    assert made.sidecar.requests == [request, request]
+    assert served.sidecar.requests == [request, request]
     if inspect.isawaitable(answer):
-        made.sidecar.answers[name] = told = filled(getattr(service, f"{name}Response")())
-        got = await made_by(made.client)
+        answers[words_of(name)] = told = filled(getattr(service, f"{name}Response")())
+        got = await made_by(served.client)
         message = next((getattr(told, part) for part in ("record", "schedule") if hasattr(told, part)), told)
         if is_dataclass(got) and name not in ("ReleaseLease", "BreakLock", "ExtendLease", "ReportProgress"):
             compare(got, message)
-        made.sidecar.answers[name] = type(told)()
-        await made_by(made.client)
+        answers[words_of(name)] = type(told)()
+        await made_by(served.client)
 
 
 def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
@@ -288,27 +291,22 @@ def s37_a_request_needs_the_revision_of_its_newest_field() -> None:
         assert needs(wire.HoldLeaseRequest(spec=hold_pb2.LeaseSpec(**spec)), newer) == least
 
 
-async def all_pages_are_listed(made: Bench) -> None:
+async def all_pages_are_listed(served: Bench) -> None:
     pages = [
         wire.ListLocksResponse(records=[lock_pb2.LockRecord(lock_path="a")], next_page_token="1"),
         wire.ListLocksResponse(next_page_token="2"),
         wire.ListLocksResponse(records=[lock_pb2.LockRecord(lock_path="b")]),
     ]
-    made.sidecar.answers["ListLocks"] = [*pages, *pages]
-    assert [got.lock_path async for got in made.client.list_locks()] == ["a", "b"]
-    with leasehold.Client(made.endpoint) as blocking:
+    served.sidecar.answer("list_locks", *pages, *pages)
+    assert [got.lock_path async for got in served.client.list_locks()] == ["a", "b"]
+    with leasehold.Client(served.endpoint) as blocking:
         assert [got.lock_path for got in await asyncio.to_thread(list, blocking.list_locks())] == ["a", "b"]
-    assert [request.page_token for request in made.sidecar.requests] == ["", "1", "2"] * 2
+    assert [request.page_token for request in served.sidecar.requests] == ["", "1", "2"] * 2
 
 
 async def t2_a_unary_acquire_tells_its_attempt_and_that_its_occurrence_is_over(made: Bench) -> None:
-    run = schedule_pb2.EndedRun(outcome=schedule_pb2.RUN_OUTCOME_FAILED_FINAL)
-    made.sidecar.answers["AcquireLease"] = [
-        wire.AcquireLeaseResponse(already_done=hold_pb2.AlreadyDone(run=run)),
-        wire.AcquireLeaseResponse(skipped=hold_pb2.Skipped()),
-        wire.AcquireLeaseResponse(),
-        wire.AcquireLeaseResponse(granted=hold_pb2.Grant(attempt=2)),
-    ]
+    answers: Any = ({"already_done": {"run": {"outcome": "FAILED_FINAL"}}}, {"skipped": {}}, {})
+    made.sidecar.answer("acquire_lease", *answers, {"granted": {"attempt": 2}})
     for match in ("FAILED_FINAL", "a newer one", "without an outcome"):
         with pytest.raises((leasehold.OccurrenceOverError, leasehold.ProtocolError), match=match):
             await made.client.acquire("f", occurrence_at=AT)

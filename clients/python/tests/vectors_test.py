@@ -2,53 +2,20 @@
 
 import asyncio
 import json
-import selectors
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from messages import BASES, MILLISECOND, OURS, Said, error_of
-from near_sidecar import NearSidecar
+from bench import CRON, Bench, VirtualLoop
+from fake import Call, FakeSidecar
+from messages import BASES, MILLISECOND, Askings, Said, call_of, refusal
 
 import leasehold
-from leasehold._connect.calls import Calls
-from leasehold._hold import events
-from leasehold._hold.async_hold import AsyncHold
-from leasehold._hold.opening import open_keeper
-from leasehold._hold.spec import wanted
-from leasehold._runs.async_run import AsyncRun, each_run
-from leasehold._runs.schedules import DefinitionInForce, ScheduleEvent
-from leasehold._runs.spec import subscription
-from leasehold._runs.subscription import Subscription
+from leasehold import AsyncHold, AsyncRun
 
 _VECTORS: Final = Path(__file__).parents[3] / "proto/vectors"
 
 Step = dict[str, Any]
-
-
-class _Selector(selectors.SelectSelector):
-    """Jumps to the next timer instead of waiting for it."""
-
-    loop: "VirtualLoop"
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise AssertionError("nothing will ever happen")
-        self.loop.now += max(timeout, 0)
-        return super().select(0)
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """The event loop."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        selector = _Selector()
-        selector.loop = self
-        super().__init__(selector)
-
-    def time(self) -> float:
-        return self.now
 
 
 async def reach(moment: float) -> None:
@@ -77,51 +44,91 @@ def read() -> list[tuple[Said, list[Step]]]:
     return vectors
 
 
-class _Stage:
-    """A client in a time of its own, and a sidecar that does what a vector says. It is the clock, too."""
+class _Sidecar(FakeSidecar):
+    """Watches over what holds always, too."""
 
-    boot_id = OURS
+    hold: AsyncHold | None = None
 
     def __init__(self, kernel: str) -> None:
-        self._loop: Final = asyncio.get_running_loop()
-        self._slept = 0
-        self._hold: AsyncHold | None = None
+        super().__init__(kernel)
+        self.standing.clear()
+        self.sent: Final[list[str]] = []
+        self.faults: Final[list[str]] = []
+        self._askings: Final = Askings(kernel)
+        self._too_old: Final[set[str]] = set()
+
+    @property
+    def _is_valid(self) -> bool:
+        return self.hold is not None and self.hold.is_valid()
+
+    @property
+    def open(self) -> list[int]:
+        """The numbers of the streams that live."""
+        return [number for number, call in enumerate(self.calls, 1) if not call.done()]
+
+    def end(self, call: Call, said: Said) -> None:
+        if "needs" in said:
+            self._too_old.add(call.peer)
+        call.fail(refusal(**said) if said else None)
+
+    def follow(self, name: str, request: Any, peer: str, metadata: Any) -> Call:
+        self.sent.append(self._askings.words(request))
+        if peer in self._too_old | {call.peer for call in self.calls if not call.done()}:
+            self.faults.append("S14, S37: a stream goes over a connection that is to be left")
+        return super().follow(name, request, peer, metadata)
+
+    def cancelled(self, call: Call) -> None:
+        is_replaced = any(later.is_granted for later in self.calls[self.calls.index(call) + 1 :])
+        if not is_replaced and self._is_valid:
+            self.faults.append("S14: a stream was ended while the hold was valid")
+
+    async def ask(self, name: str, request: Any, peer: str, metadata: Any) -> Any:
+        if name in ("release", "complete_run") and self._is_valid:
+            self.faults.append("S13: the hold is valid when its release is sent")
+        if peer != [call.peer for call in self.calls if call.is_granted][-1]:
+            self.faults.append("S37: a call goes over another connection than the hold's stream")
+        self.sent.append(call_of(name, request))
+        return await super().ask(name, request, peer, metadata)
+
+
+class _Stage:
+    """A client in a time of its own, and a sidecar that does what a vector says."""
+
+    def __init__(self, sidecar: _Sidecar, made: Bench) -> None:
+        self._sidecar: Final = sidecar
+        self._made: Final = made
         self._until: int | None = None
         self._told: list[str] = []
         self._returned: list[str] = []
         self._deeds: Final[dict[str, asyncio.Task[None]]] = {}
-        self._sidecar: Final = NearSidecar(kernel, lambda: self._hold is not None and self._hold.is_valid())
-        self._calls: Final = Calls(self._sidecar.connector, self)
-        request = subscription("30 2 * * *", "f", "", {})
-        self._runs: Final = each_run(lambda: self._calls, Subscription(lambda: self._calls, request, self._tell))
-
-    def now(self) -> int:
-        return (BASES["ours"] + self._slept) * MILLISECOND + round(self._loop.time() * 1e9)
+        self._calls: Final = made.client._calls()
+        self._runs: Final = made.client.runs(CRON, function="f", on_event=self._tell)
 
     @property
     def _time(self) -> int:
-        return self.now() // MILLISECOND - BASES["ours"]
+        return self._made.clock.now() // MILLISECOND - BASES["ours"]
 
     async def _pass(self, to: int) -> None:
-        await reach((to - self._slept) / 1_000)
+        await reach(to / 1_000 - self._made.clock.slept)
 
     async def play(self, step: Step) -> None:
         """Do what a step says, and compare what came of it."""
         await self._reach(step["at"])
-        self._slept += step.get("sleep", 0)
+        self._made.clock.advance(step.get("sleep", 0) / 1_000)
         for name, said in step.get("answer", {}).items():
-            self._sidecar.answers[name].put_nowait(self._sidecar.messages.answer(name, said))
+            self._sidecar.answer(name, said)
         for name, said in step.get("refuse", {}).items():
-            self._sidecar.answers[name].put_nowait(error_of(said))
+            self._sidecar.answer(name, refusal(**said))
         for name, deed in step.get("do", {}).items():
-            self._deeds[name] = self._loop.create_task(self._do(name, deed))
+            self._deeds[name] = asyncio.create_task(self._do(name, deed))
         await settled()
+        stream = self._sidecar.calls[step.get("on", 0) - 1]
         tell = step.get("tell", [])
         for told in [tell] if isinstance(tell, dict) else tell:
             for name, said in told.items():
-                self._sidecar.on(step.get("on")).say(name, said)
+                stream.say(name, said)
         if "break" in step:
-            self._sidecar.end(step.get("on"), step["break"])
+            self._sidecar.end(stream, step["break"])
         await self._pass(step["at"] + step.get("sleep", 0) + step.get("within", 0))
         self._compare(step)
 
@@ -129,16 +136,16 @@ class _Stage:
         """Let the time go on to a step. The validity ends at its end, neither sooner nor later."""
         until = self._until
         if until is not None and self._time < until < at:
-            assert self._hold is not None
+            assert self._sidecar.hold is not None
             await self._pass(until - 1)
-            assert self._hold.is_valid(), f"before {at}: the hold is over already"
+            assert self._sidecar.hold.is_valid(), f"before {at}: the hold is over already"
             await self._pass(until)
-            assert not self._hold.is_valid(), f"before {at}: the hold is not over"
+            assert not self._sidecar.hold.is_valid(), f"before {at}: the hold is not over"
         await self._pass(at)
 
     def _compare(self, step: Step) -> None:
         self._until = step.get("until", self._until)
-        hold = self._hold
+        hold = self._sidecar.hold
         seen: dict[str, Any] = {
             "until": moment(hold.valid_until) if hold is not None and hold.is_valid() else None,
             "open": self._sidecar.open,
@@ -173,13 +180,12 @@ class _Stage:
         """What the holder does, and what comes of it."""
         if name == "hold":
             options: Any = deed | ({"wait": deed["wait"] / 1_000} if "wait" in deed else {})
-            keeper, grant = await open_keeper(self._calls, wanted("f", "", options), self._tell)
-            self._hold = AsyncHold(self._calls, keeper, grant)
+            self._sidecar.hold = await self._made.client.hold("f", on_event=self._tell, **options).__aenter__()
             return "held"
         if name == "next_run":
-            self._hold = run = await anext(self._runs)
+            self._sidecar.hold = run = await anext(self._runs)
             return f"run {run.attempt}"
-        hold, done = self._hold, "done"
+        hold, done = self._sidecar.hold, "done"
         match name, hold:
             case "close", _:
                 self._deeds["next_run"].cancel()
@@ -197,22 +203,22 @@ class _Stage:
                 raise AssertionError(name)
         return done
 
-    def _tell(self, event: ScheduleEvent) -> None:
+    def _tell(self, event: leasehold.HoldEvent | leasehold.ScheduleEvent) -> None:
         """Take in what the holder is told, but the grant, which the hold itself is."""
         match event:
-            case events.Granted():
+            case leasehold.Granted():
                 return
-            case events.Waiting(position):
+            case leasehold.Waiting(position):
                 said = f"waiting {position}"
-            case events.AtRisk():
+            case leasehold.AtRisk():
                 said = f"at_risk {event.cause_name}"
-            case events.Draining(time_left):
+            case leasehold.Draining(time_left):
                 said = f"draining {round(time_left * 1_000)}"
-            case events.Revoked(notice):
+            case leasehold.Revoked(notice):
                 said = f"revoked by {notice.by}"
-            case DefinitionInForce():
+            case leasehold.DefinitionInForce():
                 said = "definition conflict" if event.conflict else "definition"
-            case events.Lost(loss):
+            case leasehold.Lost(loss):
                 said = f"lost {loss.reason.name}"
             case _:
                 said = type(event).__name__.lower()
@@ -221,13 +227,12 @@ class _Stage:
     async def close(self) -> None:
         for deed in self._deeds.values():
             deed.cancel()
-        if self._hold is not None and not isinstance(self._hold, AsyncRun):
-            self._hold._keeper.close()
+        if self._sidecar.hold is not None and not isinstance(self._sidecar.hold, AsyncRun):
+            self._sidecar.hold._keeper.close()
         await settled()
         await self._runs.aclose()
         await settled()
         assert (self._places, self._sidecar.open, self._sidecar.faults) == (0, [], []), "S37"
-        await self._calls.close()
 
 
 def moment(seconds: float | None) -> int | None:
@@ -250,10 +255,12 @@ def named(error: leasehold.LeaseholdError) -> str:
 @pytest.mark.parametrize(("vector", "steps"), [pytest.param(*vector, id=vector[0]["vector"]) for vector in read()])
 def the_client_does_what_the_vector_says(vector: Said, steps: list[Step]) -> None:
     async def play() -> None:
-        stage = _Stage(vector.get("kernel", "ours"))
-        for step in steps:
-            await stage.play(step)
-        await stage.close()
+        sidecar = _Sidecar(vector.get("kernel", "ours"))
+        async with Bench(sidecar) as made:
+            stage = _Stage(sidecar, made)
+            for step in steps:
+                await stage.play(step)
+            await stage.close()
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(play())

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import grpc.aio
 import pytest
-from fake import Bench
+from bench import Bench
 from google.protobuf.duration_pb2 import Duration
-from messages import Refusal
+from messages import Messages, refusal
 
 import leasehold
 from leasehold import LossReason, Reason
@@ -20,9 +21,8 @@ from leasehold._connect.listening import SilentError
 from leasehold._convert import duration, proto_duration
 from leasehold._errors import answers, errors
 from leasehold._hold.grants import Busy, Loss
-from leasehold._hold.spec import wanted
 from leasehold._runs.schedules import EndedRun
-from leasehold.v1 import hold_pb2, lock_pb2, schedule_pb2
+from leasehold.v1 import schedule_pb2
 
 WORDS = (Path(__file__).parents[3] / "proto/vectors/words.jsonl").read_text().splitlines()
 # One of them is an answer here, and no error.
@@ -31,19 +31,8 @@ Line = dict[str, Any]
 
 
 def busy(line: Line) -> leasehold.BusyError:
-    record = lock_pb2.LockRecord(
-        lock_path=line["lock_path"],
-        holder=line.get("holder", ""),
-        holder_is_last_recorded=line.get("holder_is_last_recorded", False),
-    )
-    status = "PRIORITY_STATUS_" + line.get("priority_status", "UNSPECIFIED")
-    answer = hold_pb2.Busy(
-        record=record,
-        reason=hold_pb2.BusyReason.Value("BUSY_REASON_" + line["reason"]),
-        held_permits=line.get("held_permits", 0),
-        priority_status=hold_pb2.PriorityStatus.Value(status),
-    )
-    return leasehold.BusyError("f", Busy._from_wire(answer))
+    answer = Messages().answer("acquire_lease", {"busy": line | {"record": line}})
+    return leasehold.BusyError("f", Busy._from_wire(answer.busy))
 
 
 def over(line: Line) -> leasehold.OccurrenceOverError:
@@ -102,29 +91,27 @@ def errors_are_named_as_their_users_know_them() -> None:
         assert getattr(leasehold, kind.__name__) is kind
 
 
-DAMAGED = Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_LEASE")
-DAMAGED.trailer = b"\xff\xff\xff"
-WRONG = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.wait")
+WRONG = refusal("INVALID_ARGUMENT", "INVALID_FIELD", field="spec.wait")
 
 
 @pytest.mark.parametrize(
-    ("refusal", "text", "reason", "name"),
+    ("error", "text", "reason", "name"),
     [
         (WRONG, "no; spec.wait: is wrong", Reason.INVALID_FIELD, "INVALID_FIELD"),
-        (Refusal(grpc.StatusCode.ABORTED, "HOLD_LOST", domain="example.com"), "no", None, None),
-        (Refusal(grpc.StatusCode.ABORTED, "NEW_ONE"), "no", Reason.OTHER, "NEW_ONE"),
-        (DAMAGED, "no", None, None),
+        (refusal("ABORTED", "HOLD_LOST", domain="example.com"), "no", None, None),
+        (refusal("ABORTED", "NEW_ONE"), "no", Reason.OTHER, "NEW_ONE"),
+        (refusal("NOT_FOUND", "UNKNOWN_LEASE", details=b"\xff\xff\xff"), "no", None, None),
     ],
 )
 async def what_a_sidecar_refuses_with_comes_as_data(
-    refusal: Refusal, text: str, reason: Reason | None, name: str | None, made: Bench
+    error: grpc.aio.AioRpcError, text: str, reason: Reason | None, name: str | None, made: Bench
 ) -> None:
-    made.sidecar.answers["AcquireLease"] = refusal
+    made.sidecar.answer("acquire_lease", error)
     with pytest.raises(leasehold.RefusedError, match=re.escape(text)) as caught:
         await made.client.acquire("f")
-    assert (caught.value.code, caught.value.reason, caught.value.reason_name) == (refusal.code, reason, name)
+    assert (caught.value.code, caught.value.reason, caught.value.reason_name) == (error.code(), reason, name)
     violations = (leasehold.FieldViolation("spec.wait", "is wrong"),)
-    assert caught.value.violations == (violations if refusal is WRONG else ()), "S19"
+    assert caught.value.violations == (violations if error is WRONG else ()), "S19"
 
 
 def what_is_not_known_is_taken_for_the_safe_thing() -> None:
@@ -142,19 +129,3 @@ def durations_survive_the_wire() -> None:
     for nonsense in (float("nan"), float("inf"), 1e18):
         with pytest.raises(leasehold.ArgumentError, match="wait is"):
             proto_duration("wait", nonsense)
-
-
-def s19_an_acquire_without_end_halves_its_waits_while_the_sidecar_allows_less() -> None:
-    asked = wanted("f", "", {"wait": leasehold.FOREVER}).in_rounds()
-    refused = leasehold.RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "no")
-    with pytest.raises(leasehold.RefusedError):
-        asked.shortened(refused)
-    refused.reason_name = "INVALID_FIELD"
-    refused.violations = (leasehold.FieldViolation("spec.wait", "is 1day; 0s to 1m is allowed"),)
-    assert asked.shortened(refused).spec.wait.seconds == 12 * 60 * 60
-    assert asked.spec.wait.seconds == 24 * 60 * 60
-    while asked.wait > 1:
-        asked = asked.shortened(refused)
-    for bounded in (asked, wanted("f", "", {"wait": 60}).in_rounds()):
-        with pytest.raises(leasehold.RefusedError):
-            bounded.shortened(refused)

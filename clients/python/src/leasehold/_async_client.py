@@ -20,7 +20,7 @@ from leasehold._hold.async_hold import AsyncHolding
 from leasehold._hold.boot_clock import BootClock, Clock
 from leasehold._hold.events import EventHandler
 from leasehold._hold.grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
-from leasehold._hold.leading import AsyncTerm, Sleep, for_leading, lead
+from leasehold._hold.leading import AsyncTerm, for_leading, lead
 from leasehold._hold.saving import checked
 from leasehold._hold.spec import FOREVER, LeaseSpec, Seconds, Wanted, wanted
 from leasehold._records import LockKey, LockRecord, selector
@@ -64,7 +64,6 @@ class AsyncClient(AsyncSchedules):
         patched.check()
         self._connector: Final = Connector(endpoint, options)
         self._clock: Clock = BootClock()
-        self._sleep: Sleep = asyncio.sleep
         self._process: Final = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._made: Calls | None = None
@@ -140,7 +139,7 @@ class AsyncClient(AsyncSchedules):
         random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
         raises, and RefusedError if the sidecar refuses what no repetition changes.
         """
-        return lead(self._calls, for_leading(function, scope, options), on_event, self._sleep)
+        return lead(self._calls, for_leading(function, scope, options), on_event)
 
     async def acquire(
         self,

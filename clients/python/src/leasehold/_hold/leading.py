@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
@@ -19,9 +19,6 @@ from leasehold._hold.keeper import Keeper
 from leasehold._hold.opening import open_keeper
 from leasehold._hold.spec import FOREVER, LeaseSpec, Wanted, wanted
 from leasehold._records import LockKey
-
-Sleep = Callable[[float], Awaitable[None]]
-"""Waits for so many seconds."""
 
 _log: Final = logging.getLogger("leasehold")
 
@@ -66,9 +63,8 @@ def is_end_of(term: AsyncHold, exc: BaseException | None) -> bool:
 class Pauses:
     """The pauses between two terms, or two tries."""
 
-    def __init__(self, sleep: Sleep) -> None:
+    def __init__(self) -> None:
         """Begin with short ones."""
-        self._sleep: Final = sleep
         self._failures = 0
 
     def granted(self) -> None:
@@ -84,7 +80,7 @@ class Pauses:
     async def pause(self) -> None:
         """Pause for a random while."""
         longest = min(FIRST_TERM_PAUSE * 2.0**self._failures, LONGEST_TERM_PAUSE)
-        await self._sleep(random.uniform(SHORTEST_TERM_PAUSE, longest))  # noqa: S311 - spreads, and keeps no secret
+        await asyncio.sleep(random.uniform(SHORTEST_TERM_PAUSE, longest))  # noqa: S311 - spreads, and keeps no secret
 
 
 def for_leading(function: str | LockKey, scope: str, options: LeaseSpec) -> Wanted:
@@ -128,10 +124,9 @@ async def lead(
     calls: Callable[[], Calls],
     asked: Wanted,
     handler: events.EventHandler | None,
-    sleep: Sleep = asyncio.sleep,
 ) -> AsyncGenerator[AsyncTerm, None]:
     """Give one term after the other."""
-    pauses = Pauses(sleep)
+    pauses = Pauses()
     while True:
         keeper, grant = await take(calls, asked, handler, pauses)
         term = AsyncTerm(calls(), keeper, grant)

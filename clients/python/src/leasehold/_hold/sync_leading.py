@@ -56,7 +56,7 @@ class Term(Hold):
 def lead(client: Owner, asked: Wanted, handler: events.EventHandler | None) -> Generator[Term, None, None]:
     """Give one term after the other."""
     thread = LoopThread.shared()
-    pauses = Pauses(client._in_loop._sleep)
+    pauses = Pauses()
 
     async def opened() -> Term:
         keeper, grant = await take(client._calls, asked, handler, pauses)

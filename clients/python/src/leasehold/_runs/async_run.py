@@ -13,7 +13,7 @@ from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors.answers import LostError
 from leasehold._errors.errors import LeaseholdError, RefusedError, attach, passes
 from leasehold._hold.async_hold import AsyncHold, Block
-from leasehold._hold.leading import Pauses, Sleep, is_end_of
+from leasehold._hold.leading import Pauses, is_end_of
 from leasehold._runs.run import Outcome, RunFacts, text_of
 from leasehold._runs.schedules import CompletedRun
 from leasehold._runs.subscription import Granted, Subscription
@@ -158,12 +158,10 @@ class AsyncEvery:
         self,
         calls: Callable[[], Calls],
         subscription: Callable[[], Subscription],
-        sleep: Sleep,
     ) -> None:
         """Ask for nothing yet."""
         self._calls: Final = calls
         self._subscription: Final = subscription
-        self._sleep: Final = sleep
 
     def __call__(self, work: Work[_P]) -> Callable[_P, Coroutine[Any, Any, None]]:
         """Have the function take part when it is called, and run on each occurrence that falls to this caller."""
@@ -180,7 +178,7 @@ class AsyncEvery:
             await self._run(work)
 
     async def _run(self, work: Callable[[AsyncRun], Awaitable[object]]) -> None:
-        subscription, pauses = self._subscription(), Pauses(self._sleep)
+        subscription, pauses = self._subscription(), Pauses()
         try:
             while True:
                 try:

@@ -8,7 +8,6 @@ from leasehold._connect.calls import Calls
 from leasehold._connect.needs import needs
 from leasehold._convert import timestamp
 from leasehold._enums import RunOutcome
-from leasehold._hold.leading import Sleep
 from leasehold._hold.spec import Seconds
 from leasehold._records import LockKey, selector
 from leasehold._runs.async_run import AsyncEvery, AsyncRun, each_run
@@ -22,8 +21,6 @@ from leasehold.v1 import schedule_service_pb2 as wire
 
 class AsyncSchedules:
     """The part of AsyncClient that is about schedules."""
-
-    _sleep: Sleep
 
     def _calls(self) -> Calls:
         raise NotImplementedError
@@ -82,7 +79,7 @@ class AsyncSchedules:
         schedules, INVALID_FIELD for a schedule that is not valid.
         """
         request = subscription(timetable, function, scope, options)
-        schedule = AsyncEvery(self._calls, lambda: Subscription(self._calls, request, on_event), self._sleep)
+        schedule = AsyncEvery(self._calls, lambda: Subscription(self._calls, request, on_event))
         return schedule if work is None else schedule.run(work)
 
     def runs(

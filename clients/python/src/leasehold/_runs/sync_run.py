@@ -136,7 +136,7 @@ class Every:
 
     def _run(self, work: Callable[[Run], object]) -> None:
         thread = LoopThread.shared()
-        pauses = Pauses(self._client._in_loop._sleep)
+        pauses = Pauses()
         subscription = self._subscription()
 
         async def patiently() -> Granted:
