@@ -309,7 +309,8 @@ bench: tools ## Measure the figures of docs/performance.md, with the static prog
 .PHONY: proto
 proto: ## Generate the clients' enums and constants, and their stubs that are checked in, from proto/ (Java's stubs are made by its build)
 	clients/generate
-	LEASEHOLD_WRITE_GENERATED=1 cargo test --test tidy generated
+	@# The build script writes Rust's stubs, also where the rest does not fit the new ones yet.
+	LEASEHOLD_WRITE_GENERATED=1 cargo check --quiet --lib --keep-going || echo 'What does not compile yet has to follow the API.'
 	for client in go python typescript; do clients/$$client/generate || exit 1; done
 
 .PHONY: occurrences

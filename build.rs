@@ -39,9 +39,17 @@ const SECRET: [Shown; 9] = [
     ("Checkpoint", &["version", "fencing_token", "saved_at"]),
 ];
 
+/// The file that is made of the messages and services.
+const STUBS: &str = "leasehold.v1.rs";
+
+/// Set to write the client's stubs where they are checked in: `make proto` does. Nothing that needs the
+/// client could do that: with a new field its code, some of it generated too, does not fit the old stubs.
+const WRITE: &str = "LEASEHOLD_WRITE_GENERATED";
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={WRITE}");
     // Half a MiB of an idle sidecar's memory would be the table of its relocations otherwise. glibc knows it
     // since 2.36.
     let target = |part| std::env::var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
@@ -64,6 +72,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         .server_mod_attribute("leasehold.v1", "#[cfg(test)]")
         .compile_fds(descriptors)?;
     append_debug(&client)?;
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::copy(client.join(STUBS), Path::new("clients/rust/gen").join(STUBS))?;
+    }
     Ok(())
 }
 
@@ -76,7 +87,7 @@ fn builder(out: &Path) -> tonic_prost_build::Builder {
 }
 
 fn append_debug(out: &Path) -> Result<(), Box<dyn Error>> {
-    let path = out.join("leasehold.v1.rs");
+    let path = out.join(STUBS);
     let mut code = std::fs::read_to_string(&path)?;
     for (message, shown) in SECRET {
         let fields = shown
