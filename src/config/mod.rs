@@ -3,7 +3,8 @@
 //! Rules: S20 (secrets are masked everywhere, and refused as flags); defaults < file < environment < flags;
 //! all mistakes at once, each with its origin. May import: lock, the providers of host_id, the bounds of
 //! store, the formats of telemetry, the rules of access, text. To add a setting: a row and a field in its
-//! section's file; the table in docs/configuration.md comes from the row, and a test says so.
+//! section's file, and what it changes in `tests/effects.rs`; `make tables` writes the tables of
+//! docs/configuration.md from the rows.
 //!
 //! From what was given to a [`Config`]:
 //!

@@ -1,8 +1,11 @@
 //! Where a host id comes from: the provider trait, and one file a provider.
 //!
 //! Rules: the paths design (equal host ids share locks, and nothing else does), S19 (a host id keeps its
-//! rule). May import: lock. To add a provider: a file here, an arm in [`Provider`] with its name and its
-//! settings in `config/host_id.rs`, vectors in its tests, an example in `docs/paths.md`.
+//! rule). May import: lock. To add a provider: a file here with vectors in its tests, an arm in [`Provider`],
+//! and what can go wrong in [`ProviderError`]; its name and its settings in `config/host_id.rs`, each setting
+//! with a row in `refuse_unread`, which the compiler does not ask for; a row and an example in
+//! `docs/paths.md`. The chart offers some of them: `hostId` in its values and their schema, and its
+//! `_sidecar.tpl`.
 
 mod env;
 mod exec;

@@ -2,10 +2,20 @@
 //! Values only: read, write, compare; no IO, no clock, no randomness.
 //!
 //! Rules: S5 (the token of a record), S23 and S26 (checkpoints), S33 and S34 (priorities and shares), S36.
-//! May import: lock, text, time's moments. To add a field: [`Record`], its name in `fields.rs` with a place
-//! in `RECORD_FIELDS`, and both ways between it and [`Fields`]; what others write beside it is kept. What a
-//! caller asks for is filled in by `coordinator/api/admission.rs`. To show it to others: `LockRecord` in
-//! `proto/leasehold/v1/lock.proto`, `record` in `grpc/lease/to_proto.rs`, the clients, and `view/lock.rs`.
+//! May import: lock, text, time's moments.
+//!
+//! To add a field: [`Record`], its name in `fields.rs` with a place in `RECORD_FIELDS`, and both ways between
+//! it and [`Fields`]. A sidecar keeps the fields that it does not know, so an older one leaves a new field
+//! beside the next grant: what is about one grant is written after its lease, and read by `of_grant` (S36).
+//! The compiler does not ask for three more: `held_by_stranger` and `fit` in `fields.rs`, where the field is
+//! of the last holder or may go from a record that is too long, and `hold/resume.rs`, where a resume takes it
+//! over from the record (`remember`) or writes it anew (`next_generation`). What a caller asks for is filled
+//! in by `coordinator/api/admission.rs`.
+//!
+//! To show it to others: `LockRecord` in `proto/leasehold/v1/lock.proto`, `record` in
+//! `grpc/lease/to_proto.rs`, the clients, `lock_text` in `cli/record.rs`; and as JSON, the head of
+//! `view/mod.rs`. In `coordinator/inspect/`, where the compiler does not ask either: `shows_the_same`, by
+//! which a watcher is told of a change, and `of_record`, which counts the memory of a text (S38).
 
 mod checkpoint;
 mod fields;

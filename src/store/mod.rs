@@ -2,11 +2,12 @@
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores
 //! and containers), T3 and T21 (plans of schedules), T22 (statuses of .NET timers). May import: record, lock,
-//! time (an injected `Clock`). To add an operation: a variant of [`StoreRequest`] and one of [`StoreAnswer`],
-//! and the compiler names the stores that lack it; its method with its promises in [`LeaseStoreExt`]; its
-//! cases in `testing/conformance`. Wrappers pass requests on whole, and need nothing. To add a backend: a
-//! file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is named
-//! in its `Deviations`.
+//! time (an injected `Clock`). To add an operation: a variant of [`StoreRequest`] and its name as an
+//! [`Operation`], a line of `answers!` if its answer is of a new kind, and the compiler names the stores that
+//! lack it; its method with its promises in [`LeaseStoreExt`]; its cases in `testing/conformance`, and one of
+//! `telemetry/metered_store_tests.rs`; `make tables`. Wrappers pass requests on whole, and need nothing. To
+//! add a backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it
+//! cannot do is named in its `Deviations`.
 
 pub mod azure;
 mod descriptors;

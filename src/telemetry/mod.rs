@@ -3,9 +3,11 @@
 //! Rules: S20 (no secrets; lease ids of the store are secrets too). May import: coordinator, scheduler,
 //! lobby, store, lock, time's Clock. To add a format of logs: a variant of [`Format`] and an arm in
 //! `logs.rs`. To add a metric: a line of `families!` in `metrics.rs`, and whoever moves it; schedules, shares
-//! and the export of traces have theirs in `metrics/`. The table in docs/operations.md comes from there, and
-//! a test says so. What an event is in the log is in `event_lines.rs`, and what it moves in
-//! `Metrics::observe`.
+//! and the export of traces have theirs in `metrics/`. Its series are made in advance by `make_known_series`
+//! (`metrics/series.rs`): a rate needs the 0 before the first event, and the table in docs/operations.md,
+//! which `make tables` writes, has the values of labels from there. What an event is in the log is in
+//! `event_lines.rs`, and what it moves in `Metrics::observe`; `every_event_moves_its_series_and_no_other`
+//! has a row for each.
 
 mod event_lines;
 mod exposition;

@@ -3,7 +3,7 @@
 //!
 //! Rules: S20. May import: coordinator, scheduler, grpc, lock. A document is made of what a client is told,
 //! and has nothing that `grpc` does not tell. To add a field: to the message, to its answer in `grpc`, to the
-//! client, and here.
+//! client, here, to docs/cli.md, and to the shapes in `tests/cli/json_shapes.json`.
 
 /// Makes a document of what a client is told: each field with its type and its value.
 macro_rules! document {

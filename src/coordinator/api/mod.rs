@@ -6,10 +6,11 @@
 //!
 //! To add a field of what AcquireLease may ask for: `HoldRequest` in `request.rs`, whose `new` says what
 //! applies where a caller names nothing; and `Terms` in `hold/event.rs`. Terms are made three times: twice in
-//! `admission.rs`, and by `checked` in `resume_token.rs`, from the token's `Content`. A field that changes
-//! what its caller gets needs a `REVISION` (`revision.rs`) that is one more than before (S37), and so does a
-//! token where that field is set. There is no code for such tokens yet: `NEEDS` is one constant for all of
-//! them.
+//! `admission.rs`, and by `checked` in `resume_token.rs`, from the token's `Content`. What is only shown is
+//! no term but a part of their `Record`, and no part of the token: a resume reads it from what is stored. A
+//! field that changes what its caller gets needs a `REVISION` (`revision.rs`) that is one more than before
+//! (S37), and so does a token where that field is set. There is no code for such tokens yet: `NEEDS` is one
+//! constant for all of them.
 
 pub(super) mod admission;
 pub(super) mod breaking;
