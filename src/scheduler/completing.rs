@@ -3,7 +3,6 @@
 //! `begin` (`poll.rs`) writes it where no run is started that would.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Scheduler;
@@ -33,6 +32,8 @@ pub(super) const BETWEEN_READS: Duration = Duration::from_secs(5);
 /// A report that is being recorded, try after try.
 struct Recording {
     report: RunReport,
+    /// It was seen here: its caller had said nothing when this began, and goes first if it does (T8).
+    is_unsaid: bool,
     surroundings: Surroundings,
     /// What its holder has reported, for people; may be empty.
     detail: String,
@@ -44,7 +45,8 @@ struct Recording {
 impl Recording {
     /// What decides a try, and says what that has come to.
     fn decider(&self, running: bool) -> (Decider, Decisions<ReportDecided>) {
-        report_decider(self.report.clone(), running, self.surroundings.clone())
+        let (report, surroundings) = (self.report.clone(), self.surroundings.clone());
+        report_decider(report, running, self.is_unsaid, surroundings)
     }
 }
 
@@ -173,7 +175,20 @@ impl Scheduler {
         let ended = RunEnded { run_id: run_id.clone(), report, at };
         let report = RunReport { ground, ended };
         let surroundings = Surroundings { state: Arc::clone(state), timer };
-        Ok(Recording { report, surroundings, detail: String::new(), tally: None })
+        let detail = String::new();
+        Ok(Recording { report, is_unsaid: false, surroundings, detail, tally: None })
+    }
+
+    /// The same of a run's end that was seen here; as its caller has said, if it has (T8).
+    async fn recording_seen(
+        &self,
+        state: &Arc<ScheduleState>,
+        run_id: &RunId,
+        report: Report,
+    ) -> Result<Recording, CallError> {
+        let told = state.told_of(run_id);
+        let recording = self.recording(state, run_id, told.unwrap_or(report)).await?;
+        Ok(Recording { is_unsaid: told.is_none(), ..recording })
     }
 
     /// The plan as the store has it; as it is known here, where it was deleted.
@@ -197,10 +212,10 @@ impl Scheduler {
         run_id: &RunId,
         report: Report,
     ) -> Result<bool, CallError> {
-        let mut recording = self.recording(state, run_id, report).await?;
+        let mut recording = self.recording_seen(state, run_id, report).await?;
         let completed = self.try_late(&mut recording).await?;
         if completed.is_some() {
-            say_ended(run_id, report);
+            say_ended(&recording.report.ended);
             state.was_told(run_id, true);
         }
         Ok(completed.is_some())
@@ -280,31 +295,16 @@ impl Scheduler {
     /// T20).
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(state) = self.schedules.state(&run_id.path) else { return };
-        // T8: what its caller has said goes before what was seen here, also while that is being written.
-        // Where its call comes meanwhile, that writes it.
-        let told = state.told_of(run_id);
-        let report = told.unwrap_or(report);
-        let Ok(mut recording) = self.recording(&state, run_id, report).await else { return };
-        let is_left = Arc::new(AtomicBool::new(false));
+        let Ok(mut recording) = self.recording_seen(&state, run_id, report).await else { return };
         let (decider, decisions) = recording.decider(true);
-        let decider = decider.unless({
-            let (state, run_id, is_left) =
-                (Arc::clone(&state), run_id.clone(), Arc::clone(&is_left));
-            move || {
-                let is_told = state.told_of(&run_id) != told;
-                is_left.store(is_told, Ordering::Relaxed);
-                is_told
-            }
-        });
         let saved = self.locks.save_decided(grant.lease_id, Some(grant.generation), decider).await;
         let heard = hear(decisions, &mut recording.tally);
         // What is not stored is not known.
         if matches!(saved, Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing))
-            && !is_left.load(Ordering::Relaxed)
             && let Some(Ok(reported)) = heard
+            && self.done(&mut recording, reported, Completion::Recorded).is_some()
         {
-            say_ended(run_id, report);
-            self.done(&mut recording, reported, Completion::Recorded);
+            say_ended(&recording.report.ended);
         }
     }
 
@@ -354,10 +354,10 @@ fn is_for_policies(report: Report, plan: &Plan) -> bool {
 }
 
 /// T23: what its sidecar says of a run's end for its runner.
-fn say_ended(run_id: &RunId, report: Report) {
+fn say_ended(RunEnded { run_id, report, .. }: &RunEnded) {
     tracing::info!(
         lock = %run_id.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
-        outcome = Outcome::from(report).as_str(), "run ended"
+        outcome = Outcome::from(*report).as_str(), "run ended"
     );
 }
 

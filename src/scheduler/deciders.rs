@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::state::ScheduleState;
 use crate::coordinator::{Decider, Decisions};
+use crate::record::Verdict;
 use crate::schedule::{
     Beside, DecisionInput, Report, ReportDecided, Reported, RunEnded, RunId, RunReport,
     ScheduleRecord, Start, Starting, start_over,
@@ -74,14 +75,20 @@ pub(super) fn start_decider(
 }
 
 /// Decides what is written of a run's end: under its own lease, if it is `running` under it, or under another
-/// one later.
+/// one later. `is_unsaid`: its caller had said nothing of it.
 pub(super) fn report_decider(
     report: RunReport,
     running: bool,
+    is_unsaid: bool,
     surroundings: Surroundings,
 ) -> (Decider, Decisions<ReportDecided>) {
     let decides = if running { Decides::Once } else { Decides::Again };
     Decider::new(move |found| {
+        if is_unsaid && surroundings.state.told_of(&report.ended.run_id).is_some() {
+            // T8: what its caller says meanwhile goes first, and is written by the call that says it.
+            let reported = Ok(Reported::HeldElsewhere);
+            return (Verdict::Nothing, ReportDecided { reported, tally: None });
+        }
         let (beside, known) = surroundings.versioned();
         let (verdict, decided) = report.write_over(found, running, &beside);
         if let Ok(Reported::Write { record, .. }) = &decided.reported {

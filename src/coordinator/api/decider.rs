@@ -35,11 +35,6 @@ impl Decider {
         (Self(Box::new(decide)), Decisions(decisions))
     }
 
-    /// Decides that nothing is written where this is so then.
-    pub(crate) fn unless(self, is_so: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        Self(Box::new(move |found| if is_so() { Verdict::Nothing } else { self.decide(found) }))
-    }
-
     pub(crate) fn decide(&self, found: &Found) -> Verdict {
         (self.0)(found)
     }

@@ -320,3 +320,26 @@ async fn t8_t20_a_short_drain_leaves_half_of_its_time_to_what_a_caller_says() {
     assert_eq!(told.completion, Completion::Recorded);
     assert_eq!(outcomes(&state(&sidecar).await), [(Outcome::Succeeded, 1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t8_what_a_caller_says_while_what_its_sidecar_owes_is_being_written_goes_first() {
+    let account = Account::new();
+    let here = account.sidecar();
+    let mut silent = subscribe(&here, timed());
+    let granted = run(&mut silent).await;
+    // Its time is over while the store is away.
+    pass(24 * SECOND).await;
+    here.faults().go_down(5 * SECOND);
+    pass(6 * SECOND).await;
+    here.counts();
+    let let_go = here.faults().hold_before(Operation::Acquire);
+    while here.counts().of(Operation::Acquire) == 0 {
+        pass(SECOND / 10).await;
+    }
+    let (scheduler, told) = (here.scheduler.clone(), late(&granted.told.run_id, Report::Succeeded));
+    let telling = tokio::spawn(async move { scheduler.complete_run(told).await });
+    settle().await;
+    let_go.notify_one();
+    assert_eq!(telling.await.unwrap().unwrap().completion, Completion::RecordedLate);
+    assert_eq!(outcomes(&state(&here).await), [(Outcome::Succeeded, 1)]);
+}
