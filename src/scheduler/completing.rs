@@ -20,7 +20,7 @@ use crate::lock::LockPath;
 use crate::record::Record;
 use crate::schedule::{
     DecisionInput, Outcome, Overlap, Plan, RecordError, Report, ReportDecided, Reported, RunEnded,
-    RunId, RunReport, Tally,
+    RunId, RunReport, Tally, waited_for,
 };
 
 /// How long the plan is waited for over which an outcome is decided, where an older one is known.
@@ -326,7 +326,7 @@ impl Scheduler {
             Reported::Superseded => (Completion::Superseded, None),
             Reported::AcquireFirst | Reported::HeldElsewhere => return None,
         };
-        let next_at = state.known().record.as_ref().and_then(|record| record.next);
+        let next_at = waited_for(&recording.report.ground.plan, state.known().record.as_ref());
         if let Some(tally) = recording.tally.take().filter(|_| completion != Completion::Superseded)
         {
             let RunEnded { run_id, report, .. } = &recording.report.ended;

@@ -418,3 +418,18 @@ fn t6_t10_what_nobody_ran_skips_nothing() {
     rig.report_at("02:00:20", &told, Report::Withdrawn);
     assert_eq!(rig.record().next, Some(at("02:00:00")));
 }
+
+#[test]
+fn t5_t23_what_is_next_is_shown_while_a_run_by_hand_goes_on_after_a_reset() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:05");
+    rig.plan = rig.plan.trigger("one", None, at("01:10:00")).unwrap().write.unwrap();
+    rig.start_at("01:10:01").unwrap();
+    rig.plan = rig.plan.reset_to(None, None, by_operator(at("01:20:00")));
+    rig.now = at("01:20:01");
+    for lease in [Lease::Elsewhere, Lease::Here { running: true }] {
+        let looked = look(&rig.view(lease));
+        assert_eq!((looked.decision, looked.next), (Decision::Busy, Some(at("02:00:00"))));
+    }
+    assert_eq!(starting(&rig.plan, rig.record.as_ref()).next, Some(at("02:00:00")));
+}

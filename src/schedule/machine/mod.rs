@@ -138,7 +138,7 @@ pub fn look(view: &View<'_>) -> Look {
     let begins = Some(draft.record.watermark.max(plan.since()));
     let latest = begins.max(plan.resumed()).max(plan.goes_on_from()).max(due);
     let is_ahead = latest > Some(view.store_time);
-    let next = draft.record.next;
+    let next = awaited(draft.record.clone(), plan);
     let decision = if draft.is_running(view) { Decision::Busy } else { draft.decide(view).0 };
     let is_free = !matches!(view.lease, Lease::Elsewhere);
     let starts = matches!(decision, Decision::Run(_) | Decision::Settle);
@@ -306,7 +306,11 @@ fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
 /// The instant that everybody waits for, by what is stored: due, running or to come (T5, T16).
 #[must_use]
 pub fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSecond> {
-    let mut record = begun(plan, record);
+    awaited(begun(plan, record), plan)
+}
+
+/// A run by hand keeps nobody from what falls due next.
+fn awaited(mut record: ScheduleRecord, plan: &Plan) -> Option<UtcSecond> {
     record.run.take_if(|run| matches!(run.occasion, Occasion::ByHand { .. }));
     adopt(&mut record, plan);
     record.next
@@ -316,8 +320,9 @@ pub fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSec
 #[must_use]
 pub fn starting(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
     let mut record = begun(plan, record);
+    let next = awaited(record.clone(), plan);
     adopt(&mut record, plan);
-    record
+    ScheduleRecord { next, ..record }
 }
 
 /// T16: a new timetable takes effect when what was due or running under the old one as it came is final.
