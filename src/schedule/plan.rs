@@ -7,6 +7,7 @@ use super::definition::{Definition, DefinitionError, Stored};
 use super::import::{is_taken_over, reset_of};
 use super::machine::{Pause, missed, starting, waited_for};
 use super::{Occasion, ScheduleRecord};
+use crate::lock::LockPath;
 pub use crate::lock::MAX_PLAN_BYTES;
 use crate::timetable::{UtcSecond, zone_data_version};
 
@@ -166,6 +167,8 @@ pub enum PlanError {
 /// What somebody subscribes with.
 #[derive(Clone, Copy, Debug)]
 pub struct Subscription<'a> {
+    /// The lock of the schedule.
+    pub path: &'a LockPath,
     /// How the schedule is defined.
     pub definition: &'a Definition,
     /// Whether it is neither a reconnect nor a resume (T16).
@@ -207,7 +210,7 @@ impl Plan {
         record: Option<&ScheduleRecord>,
         store_time: UtcSecond,
     ) -> Subscribed {
-        let Subscription { definition, is_new, .. } = *subscription;
+        let Subscription { path, definition, is_new, .. } = *subscription;
         let kept = |is_in_force, conflict| Subscribed { write: None, is_in_force, conflict };
         let current = match current {
             Some(current) if current.text.removed.is_some() && !is_new => {
@@ -231,7 +234,7 @@ impl Plan {
         if given < stored || conflict && !is_new {
             return kept(false, conflict);
         }
-        let write = current.redefined(definition, record, store_time);
+        let write = current.redefined(path, definition, record, store_time);
         Subscribed { write: Some(write), is_in_force: true, conflict }
     }
 
@@ -289,6 +292,7 @@ impl Plan {
     /// The same schedule under another definition (T16).
     fn redefined(
         &self,
+        path: &LockPath,
         definition: &Definition,
         record: Option<&ScheduleRecord>,
         store_time: UtcSecond,
@@ -306,7 +310,7 @@ impl Plan {
         if timetable_hash == self.text.timetable_hash {
             return redefined;
         }
-        let (due, missed_before_due) = self.due_at_the_end(record, store_time);
+        let (due, missed_before_due) = self.due_at_the_end(path, record, store_time);
         let replaced = self.replaced(store_time);
         let came_back = replaced.iter().find(|replaced| {
             replaced.hash == timetable_hash && replaced.revision == definition.revision
@@ -334,6 +338,7 @@ impl Plan {
     /// (T16).
     fn due_at_the_end(
         &self,
+        path: &LockPath,
         record: Option<&ScheduleRecord>,
         store_time: UtcSecond,
     ) -> (Option<UtcSecond>, u64) {
@@ -355,7 +360,7 @@ impl Plan {
         // What goes on is not missed.
         let after = if is_begun { due } else { UtcSecond(due.0.saturating_sub(1)) };
         let last = UtcSecond(newest.0.saturating_sub(1));
-        (Some(newest), missed(self, after, last, Pause::of(self, store_time)))
+        (Some(newest), missed(self, after, last, Pause::of(self, path, store_time)))
     }
 
     /// The timetables that were replaced within a day, this one among them.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::lock::FencingToken;
+use crate::lock::{FencingToken, LockPath};
 use crate::record::{Fields, Found, Verdict};
 use crate::schedule::record::{Outcome, Run};
 use crate::schedule::{
@@ -139,10 +139,12 @@ fn t22_a_broken_status_is_refused() {
 fn ground(due: UtcSecond) -> DecisionInput {
     let spec = Spec::new(Timetable::parse("0 * * * *", "UTC").unwrap());
     let definition = Definition::new(spec).unwrap();
-    let new = Subscription { definition: &definition, is_new: true, runs_at_once: false };
+    let path: LockPath = "leasehold/locks/nightly".parse().unwrap();
+    let definition = &definition;
+    let new = Subscription { path: &path, definition, is_new: true, runs_at_once: false };
     let plan = Plan::subscribed(None, &new, None, UtcSecond(due.0 - 1_800)).write.unwrap();
     DecisionInput {
-        path: "leasehold/locks/nightly".parse().unwrap(),
+        path,
         plan: Arc::new(plan),
         plan_at: None,
         newest: None,

@@ -59,7 +59,8 @@ impl ScheduleTask {
                 && known.hash() == given.hash()
                 && known.revision >= given.revision
         };
-        let subscription = Subscription { definition, is_new, runs_at_once: *runs_at_once };
+        let runs_at_once = *runs_at_once;
+        let subscription = Subscription { path: &path, definition, is_new, runs_at_once };
         // T16: a new one is compared with what is in force now, which may be another by then, or none (T25).
         let has_read =
             |known: &KnownSchedule| known.learned > 0 && known.plan.as_ref().is_some_and(is_known);

@@ -28,7 +28,8 @@ pub(crate) fn plan_of(
     record: Option<&ScheduleRecord>,
     now: UtcSecond,
 ) -> Subscribed {
-    let subscription = Subscription { definition, is_new, runs_at_once: false };
+    let path = &path();
+    let subscription = Subscription { path, definition, is_new, runs_at_once: false };
     Plan::subscribed(current, &subscription, record, now)
 }
 

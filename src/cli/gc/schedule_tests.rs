@@ -18,7 +18,8 @@ fn now(clock: &SimClock) -> UtcSecond {
 fn daily(clock: &SimClock) -> Plan {
     let timetable = Timetable::parse("0 0 * * *", "UTC").unwrap();
     let definition = Definition::new(Spec::new(timetable)).unwrap();
-    let subscription = Subscription { definition: &definition, is_new: true, runs_at_once: false };
+    let (path, definition) = (&"leasehold/locks/nightly".parse().unwrap(), &definition);
+    let subscription = Subscription { path, definition, is_new: true, runs_at_once: false };
     Plan::subscribed(None, &subscription, None, now(clock)).write.unwrap()
 }
 

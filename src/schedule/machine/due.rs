@@ -6,6 +6,7 @@
 
 use super::View;
 use super::ending::{finish, skipped};
+use crate::lock::LockPath;
 use crate::schedule::definition::{CatchUp, Definition};
 use crate::schedule::plan::Plan;
 use crate::schedule::record::{Attempts, Occasion, Outcome, ScheduleRecord};
@@ -26,12 +27,15 @@ pub(super) enum Step {
 
 /// When an occurrence is due: after its spread (T13).
 pub(super) fn due_at(view: &View<'_>, occurrence: UtcSecond) -> UtcSecond {
+    due_of(view.plan, view.path, occurrence)
+}
+
+fn due_of(plan: &Plan, path: &LockPath, occurrence: UtcSecond) -> UtcSecond {
     // T25: the first occurrence that a subscription asked for is due at once.
-    if view.plan.first() == Some(occurrence) {
+    if plan.first() == Some(occurrence) {
         return occurrence;
     }
-    let definition = view.plan.definition();
-    let name = view.path.as_str().as_bytes();
+    let (definition, name) = (plan.definition(), path.as_str().as_bytes());
     let offset = definition.timetable.spread_offset(name, definition.spread, occurrence);
     later(occurrence, offset.as_secs())
 }
@@ -85,15 +89,15 @@ pub(super) fn newest_due(
         return None;
     }
     let timetable = &view.plan.definition().timetable;
-    let latest = timetable.at_or_before(due_until(view, until));
+    let latest = timetable.at_or_before(due_until(view.plan, view.path, until));
     let latest = latest.filter(|_| is_current(record, view));
     Some(latest.map_or(next, |latest| latest.max(next)))
 }
 
 /// Up to which instant occurrences are due by `at`: the newest may have its spread before it (T13).
-fn due_until(view: &View<'_>, at: UtcSecond) -> UtcSecond {
-    match view.plan.definition().timetable.at_or_before(at) {
-        Some(latest) if due_at(view, latest) > at => UtcSecond(latest.0.saturating_sub(1)),
+fn due_until(plan: &Plan, path: &LockPath, at: UtcSecond) -> UtcSecond {
+    match plan.definition().timetable.at_or_before(at) {
+        Some(latest) if due_of(plan, path, latest) > at => UtcSecond(latest.0.saturating_sub(1)),
         Some(_) | None => at,
     }
 }
@@ -139,31 +143,29 @@ fn oldest(view: &View<'_>, newest: UtcSecond) -> UtcSecond {
     by_span.min(older.by_ref().last().unwrap_or(newest))
 }
 
-/// The last pause of a plan, that goes on or is over: what lies after `from`, up to `until`, is skipped by
-/// it, if it was not begun (T18).
+/// The last pause of a plan, that goes on or is over: what falls due after `from`, up to `until`, is skipped
+/// by it, if it was not begun (T18).
 #[derive(Clone, Copy)]
 pub(in crate::schedule) struct Pause {
     from: UtcSecond,
     until: UtcSecond,
+    /// The same by the nominal instants of the timetable, which fall due with their spread (T13).
+    nominal: (UtcSecond, UtcSecond),
 }
 
 impl Pause {
     /// As far as it is known at this time of the store.
-    pub(in crate::schedule) fn of(plan: &Plan, store_time: UtcSecond) -> Self {
+    pub(in crate::schedule) fn of(plan: &Plan, path: &LockPath, store_time: UtcSecond) -> Self {
         let resumed = plan.resumed().unwrap_or(UtcSecond(i64::MIN));
         let until = if plan.is_paused() { store_time } else { resumed };
         let from = plan.paused_at().unwrap_or(UtcSecond(i64::MIN)).min(until);
-        Self { from, until }
+        let nominal = (due_until(plan, path, from), due_until(plan, path, until));
+        Self { from, until, nominal }
     }
 
-    /// Of occurrences, which fall due with their spread (T13).
-    fn of_due(view: &View<'_>) -> Self {
-        let Self { from, until } = Self::of(view.plan, view.store_time);
-        Self { from: due_until(view, from), until: due_until(view, until) }
-    }
-
-    fn has(self, at: UtcSecond) -> bool {
-        self.from < at && at <= self.until
+    /// Whether what falls due then does so in it.
+    fn has(self, due: UtcSecond) -> bool {
+        self.from < due && due <= self.until
     }
 }
 
@@ -176,18 +178,19 @@ pub(in crate::schedule) fn missed(
     pause: Pause,
 ) -> u64 {
     let timetable = &plan.definition().timetable;
-    // T25: the first one may be beside the timetable.
-    let asked = plan.first().filter(|first| timetable.at_or_before(*first) != Some(*first));
     let count = |after: UtcSecond, last: UtcSecond| {
         if last <= after {
             return 0;
         }
-        let asked = u64::from(asked.is_some_and(|asked| after < asked && asked <= last));
         match timetable.count(after, last, MOST_COUNTED) {
-            Count::Exactly(count) | Count::AtLeast(count) => count + asked,
+            Count::Exactly(count) | Count::AtLeast(count) => count,
         }
     };
-    count(after, last.min(pause.from)) + count(after.max(pause.until), last)
+    // T25: the first one may be beside the timetable. It is due without a spread.
+    let asked = plan.first().filter(|first| timetable.at_or_before(*first) != Some(*first));
+    let asked = asked.is_some_and(|it| after < it && it <= last && !pause.has(it));
+    let (from, until) = pause.nominal;
+    count(after, last.min(from)) + count(after.max(until), last) + u64::from(asked)
 }
 
 /// T9: the first of the occurrences from `next` to `newest` that runs; none if none does.
@@ -199,7 +202,7 @@ fn first_to_run(
 ) -> Option<UtcSecond> {
     let definition = view.plan.definition();
     // T18: by when each is due, which the first one (T25) may be without a spread.
-    let paused = Pause::of(view.plan, view.store_time).until;
+    let paused = Pause::of(view.plan, view.path, view.store_time).until;
     let oldest = oldest(view, newest);
     let runs =
         |at: UtcSecond| at >= next && due_at(view, at) > paused && due_at(view, at) >= oldest;
@@ -232,10 +235,10 @@ pub(super) fn skip(
     first: UtcSecond,
     last: UtcSecond,
 ) {
-    let pause = Pause::of_due(view);
+    let pause = Pause::of(view.plan, view.path, view.store_time);
     let missed = if first == last {
         // It may be of a timetable before.
-        u64::from(!pause.has(first))
+        u64::from(!pause.has(due_at(view, first)))
     } else {
         missed(view.plan, UtcSecond(first.0.saturating_sub(1)), last, pause)
     };
