@@ -49,11 +49,24 @@ struct Reported {
 }
 
 impl KnownSchedule {
+    /// A call may name a run that there never was, or that somebody else has: for such a one no run is
+    /// forgotten that was seen here.
     fn put(&mut self, reported: Reported) {
         if self.reports.len() >= MOST_REPORTS {
-            self.reports.remove(0);
+            let unknown = self.reports.iter().position(|it| !self.is_known(it));
+            match unknown.or_else(|| self.is_known(&reported).then_some(0)) {
+                Some(first) => drop(self.reports.remove(first)),
+                None => return,
+            }
         }
         self.reports.push(reported);
+    }
+
+    /// Whether the run is one that was started, or seen in the record, here.
+    fn is_known(&self, Reported { ended, by_caller, .. }: &Reported) -> bool {
+        let is_granted = self.granted.as_ref().is_some_and(|(run_id, _)| *run_id == ended.run_id);
+        let run = self.record.as_ref().and_then(|record| record.run.as_ref());
+        !by_caller || is_granted || run.is_some_and(|run| ended.run_id.is_of(run))
     }
 }
 

@@ -343,3 +343,33 @@ async fn t8_what_a_caller_says_while_what_its_sidecar_owes_is_being_written_goes
     assert_eq!(telling.await.unwrap().unwrap().completion, Completion::RecordedLate);
     assert_eq!(outcomes(&state(&here).await), [(Outcome::Succeeded, 1)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t8_calls_for_runs_that_there_never_were_let_a_sidecar_forget_no_outcome_that_it_owes() {
+    let account = Account::new();
+    let here = account.sidecar();
+    let mut stream = subscribe(&here, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    here.faults().go_down(2 * LEASE);
+    loop {
+        if let ScheduleEvent::Held(HeldEvent::Lost { .. }) = next(&mut stream).await {
+            break;
+        }
+    }
+    let told = here.scheduler.complete_run(late(&granted.told.run_id, Report::Succeeded)).await;
+    assert!(told.is_err(), "{told:?}");
+    let calls: Vec<_> = (1..=40)
+        .map(|number| {
+            let mut forged = granted.told.run_id.clone();
+            forged.attempt += number;
+            let scheduler = here.scheduler.clone();
+            tokio::spawn(async move { scheduler.complete_run(late(&forged, Report::Failed)).await })
+        })
+        .collect();
+    for call in calls {
+        let told = call.await.unwrap();
+        assert!(told.is_err(), "{told:?}");
+    }
+    assert!(run_within(&mut stream, 6 * MINUTE).await.is_none(), "it has succeeded");
+    assert_eq!(outcomes(&state(&here).await), [(Outcome::Succeeded, 1)]);
+}
