@@ -462,3 +462,18 @@ fn t13_t16_t18_what_fell_due_in_a_pause_is_not_missed_as_its_timetable_is_replac
     rig.redefine(at("04:40:00"), spec("15 * * * *"));
     assert_eq!(rig.plan.due(), Some((at("04:00:00"), 1)));
 }
+
+#[test]
+fn t10_t16_a_late_outcome_under_skip_catches_up_nothing_across_timetables() {
+    let skips = |expression| Spec { overlap: Overlap::Skip, ..spec(expression) };
+    let mut rig = Rig::new(skips("0 * * * *"));
+    let told = rig.start_at("01:00:05").unwrap();
+    rig.redefine(at("02:10:00"), skips("*/10 * * * *"));
+    rig.now = at("02:40:01");
+    // It was told half an hour before it is written.
+    let view = rig.view(Lease::Here { running: false });
+    let view = View { ended_at: at("02:11:00"), ..view };
+    let reported = report(&view, &told.run_id, Report::Succeeded);
+    let Reported::Write { record, .. } = reported else { panic!("{reported:?}") };
+    assert_eq!((record.next, record.missed), (Some(at("02:50:00")), 1), "02:00 is skipped");
+}

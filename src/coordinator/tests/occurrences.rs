@@ -304,3 +304,22 @@ async fn t6_who_was_not_granted_its_occurrence_counts_that_as_no_attempt() {
     let Ok(Outcome::Granted(grant)) = answer else { panic!("{answer:?}") };
     assert_eq!(grant.attempt, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t6_a_repeated_call_is_told_no_attempt_that_its_first_was_not_granted() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let occurrence = Some(Occurrence { at: account.in_seconds(0), max_attempts: Some(1) });
+    let request_id = "run-42".to_owned();
+    let once = HoldRequest { occurrence, request_id, ..waiting("nightly", 10 * MINUTE) };
+    let first = tokio::spawn({
+        let (sidecar, once) = (sidecar.clone(), once.clone());
+        async move { sidecar.ask(once).await }
+    });
+    // It is written for the first, which is not told so before the call is repeated.
+    account.answers_late(&sidecar, "leasehold_schedule_run").await;
+    let answer = sidecar.ask(once).await;
+    let Ok(Outcome::Granted(grant)) = answer else { panic!("{answer:?}") };
+    assert_eq!(grant.attempt, 1);
+    assert!(matches!(first.await.unwrap(), Err(CallError::Superseded)));
+}

@@ -97,9 +97,8 @@ impl Account {
         self.clock.now()
     }
 
-    /// The machine sleeps over the validity of a lease, between the write under it that puts this field in
-    /// the record and the answer.
-    pub(crate) async fn sleep_over_a_write(&self, sidecar: &Sidecar, field: &str) {
+    /// Until this field is in the record: the answer to its write, and all others, come late from now on.
+    pub(crate) async fn answers_late(&self, sidecar: &Sidecar, field: &str) {
         let (answers_late, longest_delay) = (1_000, SECOND);
         let slow = FaultPlan { delay_answer: answers_late, longest_delay, ..FaultPlan::default() };
         sidecar.faults().set_plan(slow);
@@ -111,6 +110,12 @@ impl Account {
             }
             pass(SECOND / 100).await;
         }
+    }
+
+    /// The machine sleeps over the validity of a lease, between the write under it that puts this field in
+    /// the record and the answer.
+    pub(crate) async fn sleep_over_a_write(&self, sidecar: &Sidecar, field: &str) {
+        self.answers_late(sidecar, field).await;
         self.clock.advance(LEASE);
         sidecar.faults().set_plan(FaultPlan::default());
     }

@@ -1,11 +1,13 @@
 //! How outcomes are recorded (T8).
 
-use super::rig::{at, complete, completion, late, news, run, run_within, spec, standby, subscribe};
+use super::rig::{
+    at, complete, completion, late, news, run, run_within, spec, standby, subscribe, subscription,
+};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::lock::LeaseId;
 use crate::schedule::{Outcome, Report, Spec};
 use crate::scheduler::task::Message;
-use crate::scheduler::{CompleteRequest, Completion, ScheduleEvent};
+use crate::scheduler::{CompleteRequest, Completion, ScheduleEvent, SubscribeRequest};
 use crate::store::LeaseState;
 use crate::testing::{Fault, FaultPlan};
 
@@ -164,4 +166,23 @@ async fn t8_the_end_of_a_call_for_an_older_run_hides_no_outcome_of_the_one_that_
     let told = news(&mut stream).await;
     let ScheduleEvent::Recorded { report, completion, .. } = told else { panic!("{told:?}") };
     assert_eq!((report, completion), (Some(Report::Returned), Completion::Recorded));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t5_t17_who_reconnects_while_a_call_completes_a_run_is_told_what_the_record_waits_for() {
+    let account = Account::new();
+    let (there, here) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&there, spec("@every 600s"));
+    let first = run(&mut stream).await;
+    complete(&there, &first, Report::Succeeded).await;
+    let granted = run(&mut stream).await;
+    // The call has read the plan, and waits for the end of the lease.
+    let (scheduler, told) = (here.scheduler.clone(), late(&granted.told.run_id, Report::Succeeded));
+    let completing = tokio::spawn(async move { scheduler.complete_run(told).await });
+    settle().await;
+    let again = SubscribeRequest { is_new: false, ..subscription(spec("@every 600s")) };
+    let mut again = here.scheduler.subscribe(again).unwrap();
+    assert_eq!(standby(&mut again).await.next_at, Some(granted.told.scheduled_at));
+    complete(&there, &granted, Report::Succeeded).await;
+    assert_eq!(completing.await.unwrap().unwrap().completion, Completion::Recorded);
 }

@@ -1,6 +1,7 @@
 //! What the last moments of a run are worth: its deadline, a report that is on its way, a start whose answer
 //! is lost (T6, T8, T12).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::rig::{
@@ -11,7 +12,8 @@ use crate::coordinator::{HeldEvent, LossReason};
 use crate::schedule::{Ended, Outcome, Overlap, Report, RunTimeout, ScheduleRecord, Spec};
 use crate::scheduler::{Completion, ScheduleEvent};
 use crate::store::{LeaseStoreExt as _, Operation};
-use crate::time::Clock as _;
+use crate::testing::SimClock;
+use crate::time::{Clock as _, UnixMillis};
 
 fn timed() -> Spec {
     let run_timeout = RunTimeout::Duration(15 * SECOND);
@@ -372,4 +374,25 @@ async fn t8_calls_for_runs_that_there_never_were_let_a_sidecar_forget_no_outcome
     }
     assert!(run_within(&mut stream, 6 * MINUTE).await.is_none(), "it has succeeded");
     assert_eq!(outcomes(&state(&here).await), [(Outcome::Succeeded, 1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t10_when_a_run_ended_is_not_by_the_machines_own_clock_before_the_store_has_answered() {
+    let account = Account::new();
+    let dying = account.sidecar();
+    let skips = || Spec { overlap: Overlap::Skip, ..spec("@every 600s") };
+    let mut stream = subscribe(&dying, skips());
+    let granted = run(&mut stream).await;
+    pass(5 * MINUTE).await;
+    dying.faults().go_down(60 * MINUTE);
+    stream.disconnected();
+    // What is due at 1,200 has fallen due when a sidecar is told that has asked the store nothing yet.
+    pass(8 * MINUTE).await;
+    let clock = Arc::new(SimClock::following_tokio());
+    clock.set_wall(UnixMillis(account.clock.wall().0 - 3_600_000));
+    let here = account.sidecar_on(&clock, 1);
+    let told = here.scheduler.complete_run(late(&granted.told.run_id, Report::Succeeded)).await;
+    let told = told.unwrap();
+    assert_eq!((told.completion, told.next_at), (Completion::RecordedLate, Some(at(1_800))));
+    assert_eq!(state(&here).await.missed, 1);
 }
