@@ -1,7 +1,7 @@
 //! What the scheduler, one floor up, asks of the locks beside the calls that callers have: their clock, their
 //! store and settings, and the holds that its runs have.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::inspect::page_token::PageTokens;
@@ -12,7 +12,18 @@ use crate::lock::{LeaseId, LockPath};
 use crate::store::{LeaseStore, StoreError};
 use crate::webjobs::DotnetTimers;
 
+/// Who has something to write for a little longer.
+pub(crate) trait Owing: std::fmt::Debug + Send + Sync {
+    /// Whether it has: a drain lasts until it has not, within its time (T20).
+    fn owes(&self) -> bool;
+}
+
 impl Coordinator {
+    /// A drain waits for this one as well; the first that is said so stays.
+    pub(crate) fn waits_for(&self, owing: Weak<dyn Owing>) {
+        let _ = self.shared.owing.set(owing);
+    }
+
     pub(crate) fn store(&self) -> &dyn LeaseStore {
         self.shared.store.as_ref()
     }

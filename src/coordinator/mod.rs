@@ -33,7 +33,7 @@ mod waiting;
 pub(crate) mod tests;
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -71,6 +71,7 @@ pub(crate) use api::admission::{Brought, Settling};
 pub(crate) use api::decider::{Decider, Decisions};
 pub(crate) use api::resume_token::Resumed;
 pub(crate) use api::saves::Saving;
+pub(crate) use door::Owing;
 pub(crate) use unread::{Teller, Telling, Unread, unread};
 pub(crate) use waiting::{Wait, WaitKind};
 
@@ -163,6 +164,7 @@ pub(crate) struct Shared {
     listings: Semaphore,
     pages: PageTokens,
     draining: watch::Sender<bool>,
+    owing: OnceLock<Weak<dyn Owing>>,
     callers: AtomicU64,
     /// How many suspected pauses were told to the tasks of locks (S3).
     suspected: AtomicU64,
@@ -218,6 +220,7 @@ impl Coordinator {
             readiness: Readiness::default(),
             pages: PageTokens::new(),
             draining: watch::Sender::new(false),
+            owing: OnceLock::new(),
             callers: AtomicU64::new(0),
         };
         Self { shared: Arc::new(shared) }
@@ -289,7 +292,7 @@ impl Coordinator {
     ) -> Result<(), CallError> {
         let shared = &self.shared;
         let mut registry = shared.registry();
-        if registry.is_draining() {
+        if registry.is_draining() && kind != WaitKind::Write {
             shared.observe_refusal(path, AcquireResult::Failed(StoreFailureKind::ShuttingDown));
             return Err(CallError::shutting_down());
         }
@@ -323,6 +326,10 @@ impl Coordinator {
 }
 
 impl Shared {
+    fn owes(&self) -> bool {
+        self.owing.get().and_then(Weak::upgrade).is_some_and(|owing| owing.owes())
+    }
+
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }

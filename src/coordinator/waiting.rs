@@ -24,9 +24,11 @@ pub(crate) enum WaitKind {
     Caller,
     /// A caller that goes on with a hold: it is counted as the hold that it has.
     Resume,
-    /// A try that needs no place: for the run of a subscriber, which has one, or for an outcome that is told
-    /// late, which waits for nobody (T8).
+    /// A try for the run of a subscriber, which has a place.
     Try,
+    /// A try for what is written and nobody's to hold, as an outcome that is told late: it needs no place,
+    /// and may come as the sidecar ends, too (T8, T20).
+    Write,
     Subscriber,
     /// A subscriber that goes on with a run: it takes a place, and none that wait refuse it (S16, T20).
     ResumedSubscriber,
@@ -103,7 +105,7 @@ impl WaitKind {
     }
 
     const fn is_caller(self) -> bool {
-        matches!(self, Self::Caller | Self::Resume | Self::Try)
+        matches!(self, Self::Caller | Self::Resume | Self::Try | Self::Write)
     }
 }
 

@@ -98,6 +98,9 @@ impl Scheduler {
                 "the outcome of a run could not be recorded"
             ),
         }
+        if matches!(completed, Err(CallError::StoreFailure(_))) {
+            self.keep_owed(path);
+        }
         completing.completion = completed.as_ref().ok().map(|completed| completed.completion);
         completed
     }

@@ -51,7 +51,7 @@ impl ScheduleTask {
 
     /// Writes the subscriber's definition, if it is to be in force (T16).
     async fn subscribe(&mut self, subscriber: &Subscriber, is_new: bool) -> Result<(), CallError> {
-        let path = self.target.path.clone();
+        let path = self.path.clone();
         let SubscribeRequest { definition, runs_at_once, .. } = &subscriber.request;
         let is_known = |plan: &VersionedPlan| {
             let (known, given) = (plan.0.definition(), definition);
@@ -112,7 +112,7 @@ impl ScheduleTask {
         let Resumed { target: Target { path, .. }, resume, .. } =
             self.scheduler.locks.read_resume(&hold)?;
         let progress_timeout = resume.terms.progress_timeout;
-        if path != self.target.path || run_id.path != path {
+        if path != self.path || run_id.path != path {
             return Err(CallError::ResumeToken);
         }
         self.read_record().await?;

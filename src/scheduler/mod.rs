@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::coordinator::{CallError, Coordinator, Timers, WaitKind};
+use crate::coordinator::{CallError, Coordinator, Owing, Timers, WaitKind};
 use crate::lock::LockPath;
 use crate::schedule::{Plan, Report, RunEnded, RunId, check_key};
 use crate::time::Instant;
@@ -188,11 +188,20 @@ impl Schedules {
     }
 }
 
+impl Owing for Schedules {
+    fn owes(&self) -> bool {
+        self.tasks().values().any(|entry| entry.state.owes())
+            || self.told().values().any(|state| state.upgrade().is_some_and(|it| it.owes()))
+    }
+}
+
 impl Scheduler {
     /// A scheduler over these locks; there is one for each coordinator.
     #[must_use]
     pub fn new(locks: Coordinator) -> Self {
         let schedules = Arc::new(Schedules::new(&locks));
+        let owing = Arc::downgrade(&schedules);
+        locks.waits_for(owing);
         Self { locks, schedules }
     }
 
@@ -225,6 +234,16 @@ impl Scheduler {
         RunEnded { run_id: run_id.clone(), report, at }
     }
 
+    /// What could not be written of a run is kept by its schedule's task (T8), which begins anew where it has
+    /// ended, or never was: there are as many as may have subscribers (S38).
+    fn keep_owed(&self, path: &LockPath) {
+        let mut tasks = self.schedules.tasks();
+        let is_there = tasks.get(path).is_some_and(|entry| !entry.task.is_closed());
+        if !is_there && tasks.len() < self.locks.settings().max_waiters {
+            tasks.insert(path.clone(), ScheduleTask::start(self, path.clone()));
+        }
+    }
+
     /// Takes part in a schedule while the stream lives.
     ///
     /// # Errors
@@ -246,7 +265,7 @@ impl Scheduler {
         let wait = self.locks.begin_waiting(kind)?;
         let id = SubscriberId(schedules.next_turn());
         let mut tasks = schedules.tasks();
-        let start = || ScheduleTask::start(self, request.key.clone(), target.clone());
+        let start = || ScheduleTask::start(self, target.path.clone());
         let entry = tasks.entry(target.path.clone()).or_insert_with(start);
         if entry.task.is_closed() {
             *entry = start();

@@ -151,7 +151,9 @@ impl ScheduleTask {
             self.read_plan().await?;
         }
         let Some(plan) = self.state.plan() else {
-            return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
+            // Of a schedule that there is not nothing is owed.
+            self.state.learn(None);
+            return Err(CallError::NoSuchSchedule { path: self.path.clone() });
         };
         if self.rests_if_removed(&plan, now) {
             return Ok(());
@@ -196,7 +198,7 @@ impl ScheduleTask {
     /// T13: what is asked for beyond the starts of a second is warned about, and counted.
     fn say_queued(&self, place: Place) {
         if place.is_late {
-            self.scheduler.observe(&self.target.path, ScheduleEventKind::StartQueued, None);
+            self.scheduler.observe(&self.path, ScheduleEventKind::StartQueued, None);
         }
         if place.is_said {
             let most = self.scheduler.locks.settings().starts_per_second;
@@ -213,13 +215,13 @@ impl ScheduleTask {
 
     async fn read_plan(&mut self) -> Result<(), CallError> {
         let asked = self.scheduler.store_time().into();
-        let (plan, _) = self.scheduler.read_plan(&self.target.path).await?;
+        let (plan, _) = self.scheduler.read_plan(&self.path).await?;
         self.state.known().plan_at = asked;
         match plan {
             Some(plan) => self.state.known().plan = Some(plan),
             // It was deleted; it is written again as it is known here.
             None => {
-                self.scheduler.restore_plan(&self.target.path, &self.state).await?;
+                self.scheduler.restore_plan(&self.path, &self.state).await?;
             }
         }
         Ok(())
@@ -228,7 +230,7 @@ impl ScheduleTask {
     /// Reads the record, which is known then.
     pub(super) async fn read_record(&mut self) -> Result<(), CallError> {
         let learned = self.state.known().learned;
-        let seen = self.scheduler.read_scheduled(&self.target.path).await?;
+        let seen = self.scheduler.read_scheduled(&self.path).await?;
         self.learn(seen, learned);
         Ok(())
     }
@@ -286,7 +288,7 @@ impl ScheduleTask {
             (Some(known.plan_at), known.newest)
         };
         DecisionInput {
-            path: self.target.path.clone(),
+            path: self.path.clone(),
             plan: Arc::clone(plan),
             plan_at,
             newest,
@@ -308,12 +310,12 @@ impl ScheduleTask {
         let beside = self.surroundings().now();
         let look = look(&ground.view(record.as_ref(), store_time, self.poll.lease, &beside));
         if look.went_back && !self.poll.went_back {
-            self.scheduler.say_back(&self.target.path);
+            self.scheduler.say_back(&self.path);
         }
         self.poll.went_back = look.went_back;
         if look.is_ahead {
             tracing::warn!(
-                lock = %self.target.path,
+                lock = %self.path,
                 "the schedule's newest occurrence, the end of its last pause, or the last change of its timetable lies ahead of \
                  the store's time: nothing runs before that is past; was the clock wrong? `leasehold schedule reset` begins it \
                  anew (T7, T25)"
@@ -392,9 +394,11 @@ impl ScheduleTask {
     /// The store did not answer, or its answer cannot be used: later again.
     pub(super) fn look_failed(&mut self, error: &CallError, now: Instant) {
         let (first, most) = AFTER_FAILURE;
+        // T20: what is owed has the time of the drain.
+        let most = if *self.draining.borrow() { BETWEEN_READS } else { most };
         let delay = first.saturating_mul(1 << self.poll.failures.min(6)).min(most);
         self.poll.failures = self.poll.failures.saturating_add(1);
-        tracing::warn!(lock = %self.target.path, %error, "the schedule could not be looked at; it is tried again");
+        tracing::warn!(lock = %self.path, %error, "the schedule could not be looked at; it is tried again");
         self.state.known().is_last_runner = false;
         self.look_at(now + delay, PollReason::Due);
     }
@@ -405,7 +409,7 @@ impl ScheduleTask {
         let behind = |it: &&Subscriber| !it.events.can_be_told();
         let behind: Vec<_> = self.subscribers.iter().filter(behind).map(|it| it.id).collect();
         for id in behind {
-            tracing::warn!(lock = %self.target.path, "a subscriber's stream is too far behind and is ended");
+            tracing::warn!(lock = %self.path, "a subscriber's stream is too far behind and is ended");
             self.leave(id);
         }
     }
@@ -462,7 +466,7 @@ impl ScheduleTask {
             progress_timeout: plan.definition().progress_timeout,
             holder: subscriber.request.holder.clone(),
             labels: subscriber.request.labels.clone(),
-            ..HoldRequest::new(self.key.clone())
+            ..HoldRequest::new(subscriber.request.key.clone())
         };
         let id = subscriber.id;
         let (decider, decisions) = start_decider(self.ground(&plan), self.surroundings());
@@ -478,7 +482,7 @@ impl ScheduleTask {
         let Some(subscriber) = self.subscribers.iter().find(|it| it.id == id) else { return };
         let run = Run {
             scheduler: self.scheduler.clone(),
-            path: self.target.path.clone(),
+            path: self.path.clone(),
             state: Arc::clone(&self.state),
             hold,
             begin,

@@ -148,9 +148,12 @@ impl ScheduleState {
         known.learned += 1;
     }
 
-    /// Whether there is a run whose end the store may not have yet.
-    pub(super) fn has_reports(&self) -> bool {
-        !self.known().reports.is_empty()
+    /// Whether there is a run whose end the store may not have yet. Of a schedule that was removed nothing is
+    /// owed: it would not be run again (T25).
+    pub(super) fn owes(&self) -> bool {
+        let known = self.known();
+        let is_removed = known.plan.as_ref().is_some_and(|(plan, _)| plan.removed().is_some());
+        !is_removed && !known.reports.is_empty()
     }
 
     /// How the run in the record has ended, where the store does not say so yet and no call says it now.

@@ -13,8 +13,9 @@ use super::run::RunEnd;
 use super::state::ScheduleState;
 use super::subscriber::{Subscriber, SubscriberId};
 use super::{Scheduler, Schedules, TaskHandle};
-use crate::coordinator::{Alarm, CallError, HeldEvent, KeyRequest, Target, Timer};
+use crate::coordinator::{Alarm, CallError, HeldEvent, Timer};
 use crate::hold::LossReason;
+use crate::lock::LockPath;
 use crate::schedule::{Report, RunId};
 use crate::time::Instant;
 use crate::webjobs::DotnetTimer;
@@ -63,8 +64,7 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) struct ScheduleTask {
     pub(super) scheduler: Scheduler,
-    pub(super) key: KeyRequest,
-    pub(super) target: Target,
+    pub(super) path: LockPath,
     pub(super) state: Arc<ScheduleState>,
     /// Of the .NET timer beside it (T22).
     pub(super) beside: Option<Arc<DotnetTimer>>,
@@ -77,19 +77,18 @@ pub(super) struct ScheduleTask {
     pub(super) completed: Option<(RunId, Report, Completion)>,
     pub(super) poll: PollState,
     timer: Timer,
-    draining: watch::Receiver<bool>,
+    pub(super) draining: watch::Receiver<bool>,
     told_at: Instant,
 }
 
 impl ScheduleTask {
-    pub(super) fn start(scheduler: &Scheduler, key: KeyRequest, target: Target) -> TaskHandle {
+    pub(super) fn start(scheduler: &Scheduler, path: LockPath) -> TaskHandle {
         let (sender, messages) = mpsc::unbounded_channel();
         let now = scheduler.now();
-        let beside = scheduler.dotnet_timer(&target.path);
-        let state = scheduler.schedules.take_told(&target.path);
+        let beside = scheduler.dotnet_timer(&path);
+        let state = scheduler.schedules.take_told(&path);
         let task = Self {
-            key,
-            target,
+            path,
             beside,
             state: Arc::clone(&state),
             messages,
@@ -110,17 +109,20 @@ impl ScheduleTask {
     async fn run(mut self) {
         loop {
             self.set_timer();
-            let is_draining = *self.draining.borrow();
             tokio::select! {
                 // In this order, so that a simulated world repeats what it did.
                 biased;
                 // The task keeps a sender itself, so there is always another message.
                 Some(message) = self.messages.recv() => self.take(message).await,
-                _ = self.draining.changed(), if !is_draining => {}
+                Ok(()) = self.draining.changed() => {
+                    self.drain();
+                    self.write_before_the_end();
+                }
             }
             if *self.draining.borrow() {
                 self.drain();
-            } else if self.looks() && self.scheduler.now() >= self.poll.at {
+            }
+            if self.looks() && self.scheduler.now() >= self.poll.at {
                 self.look().await;
             }
             self.tell_waiting();
@@ -136,14 +138,13 @@ impl ScheduleTask {
         self.running.is_empty() && (!self.subscribers.is_empty() || self.owes())
     }
 
-    /// T8: whether something is to be written of a run that is over, also where no subscriber is left here:
-    /// its occurrence would be run again. That of a schedule that was removed would not (T25).
+    /// T8, T20: whether something is to be written of a run that is over, also where no subscriber is left
+    /// here, and as the sidecar ends: its occurrence would be run again.
     fn owes(&self) -> bool {
-        let stands = self.state.plan().is_some_and(|plan| plan.removed().is_none());
-        stands && !*self.draining.borrow() && self.state.has_reports()
+        self.state.owes()
     }
 
-    /// When the last subscriber has gone, what is left to write is written now.
+    /// When the last subscriber has gone, or has to go, what is left to write is written now.
     fn write_before_the_end(&mut self) {
         if self.subscribers.is_empty() && self.owes() {
             self.state.known().is_last_runner = false;
@@ -219,7 +220,7 @@ impl ScheduleTask {
             }
             RunEnd::Failed(error) => self.look_failed(&error, now),
             RunEnd::NotResumed(error) => {
-                tracing::info!(lock = %self.target.path, %error, "a run does not go on here");
+                tracing::info!(lock = %self.path, %error, "a run does not go on here");
                 if let Some(ended) = ended {
                     self.leave(ended.subscriber);
                 }
@@ -228,7 +229,7 @@ impl ScheduleTask {
             }
             RunEnd::Over { run_id, .. } => {
                 tracing::warn!(
-                    lock = %self.target.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
+                    lock = %self.path, occurrence = %run_id.occasion, attempt = run_id.attempt,
                     "run ended without an outcome"
                 );
                 self.completed = None;
@@ -238,7 +239,7 @@ impl ScheduleTask {
             }
             RunEnd::Lost { run_id, reason } => {
                 tracing::warn!(
-                    lock = %self.target.path, occurrence = %run_id.occasion, attempt = run_id.attempt, reason = reason.as_str(),
+                    lock = %self.path, occurrence = %run_id.occasion, attempt = run_id.attempt, reason = reason.as_str(),
                     "run lost: its subscriber is given nothing until it has said how the run ended (T24)"
                 );
                 if reason == LossReason::MaxHoldReached {
@@ -336,7 +337,7 @@ impl ScheduleTask {
             self.told_at = now;
         }
         if let Some(removed) = plan.removed() {
-            return self.tell_removed(&CallError::removed(&self.target.path, removed));
+            return self.tell_removed(&CallError::removed(&self.path, removed));
         }
         let (hash, definition) = (plan.hash(), plan.definition());
         let standby = self.standby(plan.is_paused());
@@ -393,8 +394,8 @@ impl Schedules {
         let mut tasks = self.tasks();
         let retires = task.messages.is_empty() && !task.owes();
         if retires {
-            tasks.remove(&task.target.path);
-            self.keep_told(&task.target.path, &task.state);
+            tasks.remove(&task.path);
+            self.keep_told(&task.path, &task.state);
         }
         retires
     }

@@ -76,7 +76,7 @@ impl Coordinator {
             let (lease_id, host_id) = (self.shared.entropy.lease_id(), self.host().host_id.clone());
             let caller = self.caller(lease_id, host_id, Arc::new(terms), sink);
             let brings = Brings::Written(brought.decider);
-            self.come(path, WaitKind::Try, Caller { is_run: true, ..caller }, |caller| {
+            self.come(path, WaitKind::Write, Caller { is_run: true, ..caller }, |caller| {
                 Command::Arrive(caller, Some(brings))
             })
         })?;

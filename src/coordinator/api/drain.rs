@@ -22,10 +22,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 impl Coordinator {
     /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their
-    /// locks or `period` is over and the rest have been told that they lost (S15).
+    /// locks and nothing is owed, or `period` is over and the rest have been told that they lost (S15).
     pub async fn drain(&self, period: Duration) {
         self.shut_down(period, Registry::start_draining, Command::DrainStarted);
-        if self.idle_within(period).await {
+        // What is owed of runs that are over is written meanwhile (T20).
+        let is_done = || !self.shared.owes() && !self.shared.registry().has_tasks();
+        if Self::until(is_done, period).await {
             return;
         }
         self.shared.registry().send_to_all(|| Command::DrainEnded);
@@ -91,11 +93,15 @@ impl Coordinator {
     }
 
     async fn idle_within(&self, period: Duration) -> bool {
-        let idle = async {
-            while self.shared.registry().has_tasks() {
+        Self::until(|| !self.shared.registry().has_tasks(), period).await
+    }
+
+    async fn until(is_done: impl Fn() -> bool + Send, period: Duration) -> bool {
+        let done = async move {
+            while !is_done() {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        tokio::time::timeout(period, idle).await.is_ok()
+        tokio::time::timeout(period, done).await.is_ok()
     }
 }

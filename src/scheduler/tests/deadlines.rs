@@ -396,3 +396,56 @@ async fn t10_when_a_run_ended_is_not_by_the_machines_own_clock_before_the_store_
     assert_eq!((told.completion, told.next_at), (Completion::RecordedLate, Some(at(1_800))));
     assert_eq!(state(&here).await.missed, 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn t8_a_success_that_is_told_when_nothing_is_known_of_its_schedule_any_more_is_kept() {
+    let account = Account::new();
+    let (here, elsewhere) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&here, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    drop(stream);
+    settle().await;
+    assert_eq!(here.scheduler.schedule_figures().len(), 0, "nothing is owed");
+    here.faults().go_down(MINUTE);
+    let told = here.scheduler.complete_run(late(&granted.told.run_id, Report::Succeeded)).await;
+    assert!(told.is_err(), "{told:?}");
+    pass(3 * MINUTE).await;
+    assert_eq!(outcomes(&state(&elsewhere).await), [(Outcome::Succeeded, 1)]);
+    assert_eq!(here.scheduler.schedules.tasks().len(), 0, "nothing is kept for nobody");
+    here.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_what_is_told_of_a_schedule_that_there_is_not_is_not_kept() {
+    let account = Account::new();
+    let here = account.sidecar();
+    let mut stream = subscribe(&here, spec("@every 600s"));
+    let mut told = late(&run(&mut stream).await.told.run_id, Report::Succeeded);
+    told.run_id.path = path("another");
+    here.faults().go_down(MINUTE);
+    here.scheduler.complete_run(told).await.unwrap_err();
+    pass(3 * MINUTE).await;
+    assert_eq!(here.scheduler.schedules.tasks().len(), 1, "that of the schedule that there is");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t8_t20_what_a_sidecar_owes_as_it_ends_is_written_within_the_drain_and_keeps_to_its_time() {
+    for (away, expected) in [(20, &[(Outcome::Succeeded, 1)][..]), (600, &[])] {
+        let account = Account::new();
+        let (here, elsewhere) = (account.sidecar(), account.sidecar());
+        let mut stream = subscribe(&here, spec("@every 600s"));
+        let granted = run(&mut stream).await;
+        here.faults().go_down(3 * LEASE);
+        loop {
+            if let ScheduleEvent::Held(HeldEvent::Lost { .. }) = next(&mut stream).await {
+                break;
+            }
+        }
+        let told = here.scheduler.complete_run(late(&granted.told.run_id, Report::Succeeded)).await;
+        assert!(told.is_err(), "{told:?}");
+        here.faults().go_down(away * SECOND);
+        let drain = here.coordinator.drain(30 * SECOND);
+        tokio::time::timeout(32 * SECOND, drain).await.expect("it has no more time");
+        assert_eq!(outcomes(&state(&elsewhere).await), expected);
+    }
+}
