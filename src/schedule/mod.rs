@@ -47,7 +47,9 @@ pub use machine::{
     Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, next_due, report,
     resumed, start, starting, waited_for,
 };
-pub use occurrence::{Claimed, Concluded, Occurrence, claim, conclude, is_of_occurrences};
+pub use occurrence::{
+    Claimed, Concluded, Occurrence, claim, conclude, is_of_occurrences, withdraw,
+};
 pub use plan::{
     ByHandRequest, Intervention, MAX_PLAN_BYTES, MAX_REASON_BYTES, MAX_REQUEST_ID_BYTES,
     MAX_REQUESTS, Plan, PlanError, PlanVersion, Subscribed, Subscription, Triggered, is_request_id,
@@ -61,5 +63,5 @@ pub use tally::Tally;
 pub use timer_status::{MAX_STATUS_BYTES, TimerStatus, TimerStatusError};
 pub use verdict::{
     Beside, CannotImport, DecisionInput, FOR_THE_WRITE, Import, ReportDecided, RunEnded, RunReport,
-    Start, Starting, claim_over, conclude_over, start_over,
+    Start, Starting, claim_over, conclude_over, start_over, withdraw_over,
 };

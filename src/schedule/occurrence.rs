@@ -90,10 +90,10 @@ pub fn claim(
         return (None, Claimed::Skipped { watermark: record.watermark });
     }
     // T4: nobody has the lease, so whose run stands there has died, or has let go without an outcome.
-    if let Some(run) = record.run.take() {
-        let is_seen = !ungranted.contains(&run.token);
-        let outcome = if is_seen { Outcome::Abandoned } else { Outcome::Returned };
-        end(&mut record, run, outcome);
+    if !end_ungranted(&mut record, ungranted)
+        && let Some(run) = record.run.take()
+    {
+        end(&mut record, run, Outcome::Abandoned);
     }
     let occasion = Occasion::Scheduled(at);
     let last = record.ended.iter().find(|ended| ended.occasion == occasion).cloned();
@@ -116,6 +116,30 @@ pub fn claim(
     let (deadline, stop_grace) = (None, Duration::ZERO);
     record.run = Some(Run { occasion, attempt, token, started, deadline, stop_grace });
     (Some(record), Claimed::Granted { token, attempt })
+}
+
+/// What is written of a start that came to nothing, if it stands there: it was to be granted with one of
+/// these tokens (T6).
+#[must_use]
+pub fn withdraw(
+    record: Option<&ScheduleRecord>,
+    ungranted: &[FencingToken],
+) -> Option<ScheduleRecord> {
+    let mut record = record.filter(|record| is_of_occurrences(record)).cloned()?;
+    end_ungranted(&mut record, ungranted).then_some(record)
+}
+
+/// Ends the run in the record as returned, if it is one of these, which nobody has seen; ten times for an
+/// occurrence, and beside those that were given back (T6). Says whether it has.
+fn end_ungranted(record: &mut ScheduleRecord, ungranted: &[FencingToken]) -> bool {
+    let withdrawn = record.attempts.withdrawn;
+    let is_it = |run: &mut Run| ungranted.contains(&run.token) && withdrawn < MAX_RETURNED;
+    let Some(Run { occasion, attempt, token, .. }) = record.run.take_if(is_it) else {
+        return false;
+    };
+    record.attempts.withdrawn += 1;
+    record.put(Ended { occasion, outcome: Outcome::Returned, attempt, token: Some(token) });
+    true
 }
 
 /// Takes in how the run that was granted with `token` has ended. Idempotent: the same outcome again is

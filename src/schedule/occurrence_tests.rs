@@ -230,3 +230,24 @@ fn t3_the_record_of_many_occurrences_keeps_its_size_and_can_be_read() {
     assert!(size <= crate::schedule::MAX_RECORD_BYTES, "{size}");
     assert!(lock.record().unwrap().ended.len() > 10);
 }
+
+#[test]
+fn t6_t11_ten_starts_that_came_to_nothing_are_counted_for_themselves() {
+    let mut lock = Lock::default();
+    let withdrawn = |lock: &mut Lock| {
+        assert_eq!(lock.granted(SIX), 1);
+        withdraw(lock.record().as_ref(), &[token(lock.grants)])
+    };
+    for _ in 0..10 {
+        let record = withdrawn(&mut lock).unwrap();
+        assert_eq!((record.run.clone(), record.ended[0].outcome), (None, Outcome::Returned));
+        lock.write(record);
+    }
+    for _ in 0..10 {
+        assert_eq!(lock.granted(SIX), 1);
+        let Concluded::Write(record) = lock.conclude(SIX, Report::Returned) else { panic!() };
+        assert_eq!(record.ended[0].outcome, Outcome::Returned);
+    }
+    assert_eq!(withdrawn(&mut lock), None, "from now on each is an attempt");
+    assert_eq!(lock.granted(SIX), 2);
+}

@@ -8,7 +8,7 @@ use super::import::{TakeOver, TakeOverError};
 use super::machine::{
     Lease, Newest, Report, Reported, Started, Told, View, report, start, went_back,
 };
-use super::occurrence::{Claimed, Concluded, Occurrence, claim, conclude};
+use super::occurrence::{Claimed, Concluded, Occurrence, claim, conclude, withdraw};
 use super::plan::Plan;
 use super::record::{RecordError, Run, ScheduleRecord};
 use super::run_id::RunId;
@@ -45,6 +45,17 @@ pub fn claim_over(
         None => Verdict::Nothing,
     };
     (verdict, claimed)
+}
+
+/// What is written of a start that was to be granted with one of these tokens and came to nothing (T6).
+#[must_use]
+pub fn withdraw_over(found: &Found, ungranted: &[FencingToken]) -> Verdict {
+    // What cannot be read does not have this run.
+    let record = ScheduleRecord::from_fields(&found.fields).ok().flatten();
+    match withdraw(record.as_ref(), ungranted) {
+        Some(record) => Verdict::Write { fields: record.into_fields(found.fields.clone()) },
+        None => Verdict::Nothing,
+    }
 }
 
 /// What a holder writes that says how its occurrence has ended (T8).

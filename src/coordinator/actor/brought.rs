@@ -2,13 +2,17 @@
 //! [`Action::Decide`](crate::hold::Action::Decide) is answered.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::caller::Caller;
 use super::task::Task;
 use crate::coordinator::api::occurrences::Named;
-use crate::coordinator::{CallError, Decider, Outcome};
+use crate::coordinator::{CallError, Coordinator, Decider, Outcome};
 use crate::hold::{CallerId, WriteOf};
 use crate::record::{Found, Verdict};
+
+/// Tokens of occurrences that were not granted that are known at the most: the record has one run.
+const MOST_UNGRANTED: usize = 16;
 
 /// What a caller brings that is written beside its token.
 #[derive(Debug)]
@@ -35,20 +39,31 @@ impl Task {
 
     /// Takes a caller out whose call or hold is over, with what it has brought and what repeated calls share.
     pub(crate) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
+        let caller = self.callers.remove(&id);
         if let Some(aside) = &mut self.aside {
-            aside.brought.remove(&id);
+            let brought = aside.brought.remove(&id);
             aside.grants.remove(id);
+            if let Some(Brings::Occurrence(named)) = brought
+                && let Some(Caller { granted: None, .. }) = caller.as_deref()
+            {
+                aside.ungranted.extend(named.ungranted());
+                let more = aside.ungranted.len().saturating_sub(MOST_UNGRANTED);
+                aside.ungranted.drain(..more);
+            }
         }
-        self.callers.remove(&id)
+        caller
     }
 
-    /// A call that was made again has its first's place, and that was granted nothing (T6).
-    pub(crate) fn inherit(&mut self, former: CallerId, by: CallerId) {
-        let Some(aside) = &mut self.aside else { return };
-        let Some(Brings::Occurrence(first)) = aside.brought.remove(&former) else { return };
-        if let Some(Brings::Occurrence(named)) = aside.brought.get_mut(&by) {
-            named.inherit(&first);
+    /// As [`Task::take_caller`], of one that goes without a grant: what was written for it is withdrawn (T6).
+    pub(crate) fn take_ungranted(&mut self, id: CallerId) -> Option<Box<Caller>> {
+        let ungranted = self.named(id).map(Named::ungranted).unwrap_or_default();
+        let caller = self.take_caller(id)?;
+        if caller.granted.is_none() && !ungranted.is_empty() {
+            let coordinator = Coordinator { shared: Arc::clone(&self.shared) };
+            let (path, terms) = (self.path.clone(), Arc::clone(&caller.terms));
+            tokio::spawn(coordinator.withdraw(path, terms, ungranted));
         }
+        Some(caller)
     }
 
     /// What is written over the record that was found under the lease, as whoever brought it decides.
@@ -56,7 +71,7 @@ impl Task {
         let aside = self.aside();
         match of {
             WriteOf::Grant(caller) => match aside.brought.get_mut(&caller) {
-                Some(Brings::Occurrence(named)) => named.decide(found),
+                Some(Brings::Occurrence(named)) => named.decide(found, &aside.ungranted),
                 Some(Brings::Written(decider)) => decider.decide(found),
                 None => Verdict::Nothing,
             },

@@ -202,7 +202,7 @@ impl Task {
     }
 
     fn tell_busy(&mut self, permit: Permit, id: CallerId, busy: Busy) {
-        let Some(mut caller) = self.take_caller(id) else { return };
+        let Some(mut caller) = self.take_ungranted(id) else { return };
         let mut record = self.record_here(permit);
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
         record.holder_is_last_recorded &= !busy.resting;
@@ -214,7 +214,7 @@ impl Task {
     }
 
     fn tell_failed(&mut self, id: CallerId, store_failure: StoreFailure) {
-        let Some(mut caller) = self.take_caller(id) else { return };
+        let Some(mut caller) = self.take_ungranted(id) else { return };
         self.end_wait(&mut caller, AcquireResult::Failed(store_failure.kind), None);
         caller.sink.end(Err(CallError::StoreFailure(store_failure)));
     }
@@ -310,7 +310,7 @@ impl Task {
     /// A caller went away. The outcome for a holder is told when it is known (S13).
     pub(crate) fn note_left(&mut self, id: CallerId) {
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
-            && let Some(mut caller) = self.take_caller(id)
+            && let Some(mut caller) = self.take_ungranted(id)
         {
             self.end_wait(&mut caller, AcquireResult::Left, None);
         }
@@ -369,7 +369,6 @@ impl Task {
 
     /// Another call has taken the place of one that waited.
     fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
-        self.inherit(id, by);
         let Some(mut caller) = self.take_caller(id) else { return };
         self.shared.registry().supersede(caller.lease_id, id, by);
         self.trace_resumed(&caller, by);

@@ -98,6 +98,8 @@ pub(crate) struct Aside {
     pub(crate) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     pub(crate) saves: Saves,
     pub(crate) brought: AllBrought,
+    /// The tokens that callers were to be granted their occurrences with, and were not (T6).
+    pub(crate) ungranted: Vec<FencingToken>,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(crate) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its

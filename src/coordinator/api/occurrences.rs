@@ -1,14 +1,18 @@
 //! Holds whose callers name an occurrence of their own: granted until an outcome is recorded, never after
 //! (T1, T2).
 
+use std::sync::Arc;
+
 use super::saves::outcome;
 use crate::coordinator::{
-    CallError, CheckpointOutcome, Coordinator, Decider, Outcome, Released, Saving,
+    Brought, CallError, CheckpointOutcome, Coordinator, Decider, Outcome, Released, Saving,
 };
-use crate::hold::SaveOutcome;
+use crate::hold::{SaveOutcome, Terms};
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::record::{CheckpointValue, Found, Verdict};
-use crate::schedule::{Claimed, Concluded, Occurrence, Report, claim_over, conclude_over};
+use crate::schedule::{
+    Claimed, Concluded, Occurrence, Report, claim_over, conclude_over, withdraw_over,
+};
 
 /// What became of an outcome that came with a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +71,10 @@ impl Named {
     }
 
     /// What is written over the record that was found, beside the caller's token.
-    pub(crate) fn decide(&mut self, found: &Found) -> Verdict {
-        let (verdict, claimed) = claim_over(found, self.occurrence, &self.tokens);
+    /// `ungranted`: what others were to be granted here, and were not (T6).
+    pub(crate) fn decide(&mut self, found: &Found, ungranted: &[FencingToken]) -> Verdict {
+        let ungranted = [&self.tokens, ungranted].concat();
+        let (verdict, claimed) = claim_over(found, self.occurrence, &ungranted);
         if let Claimed::Granted { token, .. } = claimed {
             self.tokens.push(token);
         }
@@ -76,9 +82,9 @@ impl Named {
         verdict
     }
 
-    /// It goes on for a call that was granted nothing.
-    pub(crate) fn inherit(&mut self, first: &Self) {
-        self.tokens.extend(&first.tokens);
+    /// What it was to be granted with, which may be written, where it goes ungranted (T6).
+    pub(crate) fn ungranted(&self) -> Vec<FencingToken> {
+        self.tokens.clone()
     }
 
     /// What a caller is answered that was granted nothing; none if nothing has said so.
@@ -129,6 +135,21 @@ const fn unsaved(released: &Released) -> OutcomeResult {
 }
 
 impl Coordinator {
+    /// T6: what may be written for a caller of these terms, which was then not granted, ends as returned:
+    /// under the same lease, if that has not gone back yet. One try: somebody else may have gone on.
+    pub(crate) async fn withdraw(
+        self,
+        path: LockPath,
+        terms: Arc<Terms>,
+        ungranted: Vec<FencingToken>,
+    ) {
+        let (decider, _) = Decider::new(move |found| (withdraw_over(found, &ungranted), ()));
+        let brought = Brought { decider, seen: None };
+        let (record, lease_duration) = (terms.record.clone(), terms.lease_duration);
+        // Where it cannot be written, the next caller takes it for an attempt.
+        let _ = self.settle_at(&path, record, lease_duration, brought).await;
+    }
+
     /// As [`Coordinator::release_saving`]; how the hold's occurrence has ended is written before, in one
     /// write with the checkpoint (T8).
     ///

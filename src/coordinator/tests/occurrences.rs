@@ -13,7 +13,7 @@ use crate::coordinator::{
 };
 use crate::lock::Layout;
 use crate::record::CheckpointValue;
-use crate::schedule::{Ended, Occurrence, Outcome as RunOutcome, Report};
+use crate::schedule::{Ended, Occurrence, Outcome as RunOutcome, Report, ScheduleRecord};
 use crate::store::{LeaseState, LeaseStoreExt as _, Operation};
 use crate::testing::FaultPlan;
 use crate::time::Clock as _;
@@ -322,4 +322,39 @@ async fn t6_a_repeated_call_is_told_no_attempt_that_its_first_was_not_granted() 
     let Ok(Outcome::Granted(grant)) = answer else { panic!("{answer:?}") };
     assert_eq!(grant.attempt, 1);
     assert!(matches!(first.await.unwrap(), Err(CallError::Superseded)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t6_who_leaves_while_its_occurrence_is_written_leaves_no_attempt_to_the_next_one() {
+    for is_here in [true, false] {
+        let account = Account::new();
+        let (here, there) = (account.sidecar(), account.sidecar());
+        let occurrence = Some(Occurrence { at: account.in_seconds(0), max_attempts: Some(1) });
+        let once = HoldRequest { occurrence, ..waiting("nightly", 10 * MINUTE) };
+        let first = here.coordinator.hold(&once).unwrap();
+        account.answers_late(&here, "leasehold_schedule_run").await;
+        drop(first);
+        let answer = if is_here { here.ask(once).await } else { there.ask(once).await };
+        let Ok(Outcome::Granted(grant)) = answer else { panic!("{answer:?}") };
+        assert_eq!(grant.attempt, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t6_who_leaves_while_its_occurrence_is_written_costs_one_write_and_leaves_it_returned() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let at = account.in_seconds(0);
+    let first = sidecar.coordinator.hold(&naming(at)).unwrap();
+    account.answers_late(&sidecar, "leasehold_schedule_run").await;
+    sidecar.counts();
+    drop(first);
+    pass(10 * SECOND).await;
+    assert_eq!(sidecar.counts(), counts([(Operation::WriteRecord, 1), (Operation::Release, 1)]));
+    let stored = account.store.read_record(&path("nightly")).await.unwrap();
+    let record = ScheduleRecord::from_fields(&stored.fields).unwrap().unwrap();
+    assert_eq!((record.run, record.watermark), (None, UtcSecond::FIRST));
+    assert_eq!(record.ended[0].outcome, RunOutcome::Returned);
+    assert_eq!(stored.lease, LeaseState::Available);
+    sidecar.assert_idle();
 }
