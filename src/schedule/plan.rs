@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::codec::writable;
 use super::definition::{Definition, DefinitionError, Stored};
 use super::import::{is_taken_over, reset_of};
-use super::machine::{Pause, missed, starting, waited_for};
+use super::machine::{Pause, last_missed, missed, starting, waited_for};
 use super::{Occasion, ScheduleRecord};
 use crate::lock::LockPath;
 pub use crate::lock::MAX_PLAN_BYTES;
@@ -18,6 +18,9 @@ pub const MAX_REQUEST_ID_BYTES: usize = 64;
 
 /// Timetables that were replaced lately, as many as are kept: deployments that take turns.
 const MAX_REPLACED: usize = 4;
+/// Instants that were missed as a timetable was replaced, as many as are kept: a run of one of them may be
+/// started meanwhile.
+const MAX_BEFORE_DUE: usize = 8;
 /// For how long a timetable that was replaced may come back and go on (T16).
 const COMES_BACK_WITHIN: i64 = 86_400;
 /// The longest reason of an operator, in bytes.
@@ -89,6 +92,9 @@ struct Text {
     /// How many of the timetable before were due before that one.
     #[serde(default)]
     missed_before_due: u64,
+    /// The newest of those, the newest first: one of them may be started as the plan is written.
+    #[serde(default)]
+    last_before_due: Vec<UtcSecond>,
     goes_on_from: Option<UtcSecond>,
     #[serde(default)]
     replaced: Vec<Replaced>,
@@ -272,6 +278,7 @@ impl Plan {
             since: begins,
             due: None,
             missed_before_due: 0,
+            last_before_due: Vec::new(),
             goes_on_from: None,
             replaced: Vec::new(),
             first,
@@ -310,7 +317,8 @@ impl Plan {
         if timetable_hash == self.text.timetable_hash {
             return redefined;
         }
-        let (due, missed_before_due) = self.due_at_the_end(path, record, store_time);
+        let (due, missed_before_due, last_before_due) =
+            self.due_at_the_end(path, record, store_time);
         let replaced = self.replaced(store_time);
         let came_back = replaced.iter().find(|replaced| {
             replaced.hash == timetable_hash && replaced.revision == definition.revision
@@ -326,6 +334,7 @@ impl Plan {
             since: store_time,
             due,
             missed_before_due,
+            last_before_due,
             goes_on_from,
             replaced,
             next: definition.timetable.next(after),
@@ -334,22 +343,23 @@ impl Plan {
         Self { text, ..redefined }
     }
 
-    /// The newest instant that is due under this plan, as it is replaced, and how many are missed before it
-    /// (T16).
+    /// The newest instant that is due under this plan, as it is replaced, and what is missed before it: how
+    /// many, and the newest of them (T16).
     fn due_at_the_end(
         &self,
         path: &LockPath,
         record: Option<&ScheduleRecord>,
         store_time: UtcSecond,
-    ) -> (Option<UtcSecond>, u64) {
+    ) -> (Option<UtcSecond>, u64, Vec<UtcSecond>) {
         let watermark = starting(self, record).watermark;
         // T7: one that lies ahead was written under a wrong clock.
         if let Some(due) = self.text.due.filter(|due| *due > watermark && *due <= store_time) {
             // It is of a timetable before this one, which has not been in force yet.
-            return (Some(due), self.text.missed_before_due);
+            let Text { missed_before_due, ref last_before_due, .. } = self.text;
+            return (Some(due), missed_before_due, last_before_due.clone());
         }
         let Some(due) = waited_for(self, record).filter(|due| *due <= store_time) else {
-            return (None, 0);
+            return (None, 0, Vec::new());
         };
         let newest = self.definition.timetable.at_or_before(store_time);
         let newest = newest.map_or(due, |newest| newest.max(due));
@@ -360,7 +370,9 @@ impl Plan {
         // What goes on is not missed.
         let after = if is_begun { due } else { UtcSecond(due.0.saturating_sub(1)) };
         let last = UtcSecond(newest.0.saturating_sub(1));
-        (Some(newest), missed(self, after, last, Pause::of(self, path, store_time)))
+        let pause = Pause::of(self, path, store_time);
+        let newest_missed = last_missed(self, after, last, pause).take(MAX_BEFORE_DUE).collect();
+        (Some(newest), missed(self, after, last, pause), newest_missed)
     }
 
     /// The timetables that were replaced within a day, this one among them.
@@ -429,6 +441,7 @@ impl Plan {
             since: begins,
             due: None,
             missed_before_due: 0,
+            last_before_due: Vec::new(),
             goes_on_from: None,
             replaced: Vec::new(),
             first: None,
@@ -555,6 +568,18 @@ impl Plan {
     /// When the schedule was first subscribed to: nothing before is run (T5).
     pub(super) const fn first_subscribed(&self) -> UtcSecond {
         self.text.subscribed
+    }
+
+    /// How many are missed before [`due`](Self::due), by a record whose newest final instant is this one. A
+    /// run may have been started as the plan was written: by its writer it is missed (T9, T16).
+    pub(super) fn missed_before_due(&self, watermark: UtcSecond) -> u64 {
+        let last = &self.text.last_before_due;
+        match last.last() {
+            Some(oldest) if *oldest <= watermark => {
+                last.iter().filter(|at| **at > watermark).count() as u64
+            }
+            Some(_) | None => self.text.missed_before_due,
+        }
     }
 
     /// The newest that was due under the timetable before as this one came, which is final first; and how

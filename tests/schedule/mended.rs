@@ -254,10 +254,15 @@ fn t25_a_removed_schedule_begins_anew_with_the_next_new_subscription_only() {
 
 /// A schedule whose first subscription wants a run at once, at 00:30:00.
 fn at_once(spec: Spec) -> Rig {
+    at_once_at(at("00:30:00"), spec)
+}
+
+fn at_once_at(now: UtcSecond, spec: Spec) -> Rig {
     let (path, definition) = (&path(), &Definition::new(spec.clone()).unwrap());
     let subscription = Subscription { path, definition, is_new: true, runs_at_once: true };
     let mut rig = Rig::new(spec);
-    rig.plan = Plan::subscribed(None, &subscription, None, rig.now).write.unwrap();
+    rig.now = now;
+    rig.plan = Plan::subscribed(None, &subscription, None, now).write.unwrap();
     rig
 }
 
@@ -476,4 +481,26 @@ fn t10_t16_a_late_outcome_under_skip_catches_up_nothing_across_timetables() {
     let reported = report(&view, &told.run_id, Report::Succeeded);
     let Reported::Write { record, .. } = reported else { panic!("{reported:?}") };
     assert_eq!((record.next, record.missed), (Some(at("02:50:00")), 1), "02:00 is skipped");
+}
+
+#[test]
+fn t9_t16_what_was_started_as_its_timetable_was_replaced_is_not_missed_as_well() {
+    let missed = |mut rig: Rig, starts: &str, replaced: &str| {
+        // Who brings the other one has read the record before the start is written.
+        let read = rig.record.clone();
+        let told = rig.start_at(starts).unwrap();
+        let definition = Definition::new(spec("45 0 * * *")).unwrap();
+        let written = plan_of(Some(&rig.plan), &definition, true, read.as_ref(), at(replaced));
+        rig.plan = written.write.unwrap();
+        rig.report_at(replaced, &told, Report::Succeeded);
+        rig.record().missed
+    };
+    let minutely = || spec("* * * * *");
+    for (replaced, expected) in [("00:32:01", 0), ("00:33:01", 1), ("00:38:01", 6)] {
+        assert_eq!(missed(Rig::new(minutely()), "00:31:05", replaced), expected, "{replaced}");
+        let first = at_once_at(at("00:30:40"), minutely());
+        assert_eq!(missed(first, "00:30:41", replaced), expected + 1, "{replaced}");
+    }
+    let first = at_once_at(at("00:30:40"), minutely());
+    assert_eq!(missed(first, "00:30:41", "00:31:01"), 0, "what is asked for at once is run");
 }

@@ -186,11 +186,35 @@ pub(in crate::schedule) fn missed(
             Count::Exactly(count) | Count::AtLeast(count) => count,
         }
     };
-    // T25: the first one may be beside the timetable. It is due without a spread.
-    let asked = plan.first().filter(|first| timetable.at_or_before(*first) != Some(*first));
-    let asked = asked.is_some_and(|it| after < it && it <= last && !pause.has(it));
+    let asked = missed_beside(plan, after, last, pause);
     let (from, until) = pause.nominal;
-    count(after, last.min(from)) + count(after.max(until), last) + u64::from(asked)
+    count(after, last.min(from)) + count(after.max(until), last) + u64::from(asked.is_some())
+}
+
+/// Those, the newest first.
+pub(in crate::schedule) fn last_missed(
+    plan: &Plan,
+    after: UtcSecond,
+    last: UtcSecond,
+    pause: Pause,
+) -> impl Iterator<Item = UtcSecond> {
+    let (from, until) = pause.nominal;
+    let passed = plan.definition().timetable.occurrences_before(later(last, 1));
+    let passed = passed.take_while(move |at| *at > after);
+    let missed = passed.filter(move |at| *at <= from || until < *at);
+    missed.chain(missed_beside(plan, after, last, pause))
+}
+
+/// T25: the first one may be beside the timetable. It is due without a spread.
+fn missed_beside(
+    plan: &Plan,
+    after: UtcSecond,
+    last: UtcSecond,
+    pause: Pause,
+) -> Option<UtcSecond> {
+    let timetable = &plan.definition().timetable;
+    let asked = plan.first().filter(|first| timetable.at_or_before(*first) != Some(*first));
+    asked.filter(|it| after < *it && *it <= last && !pause.has(*it))
 }
 
 /// T9: the first of the occurrences from `next` to `newest` that runs; none if none does.

@@ -18,7 +18,7 @@ use crate::timetable::UtcSecond;
 use due::Step;
 
 pub use due::next_due;
-pub(super) use due::{Pause, missed};
+pub(super) use due::{Pause, last_missed, missed};
 pub(super) use ending::MAX_RETURNED;
 pub use ending::{Report, Reported, report};
 pub use telling::{Told, resumed};
@@ -349,9 +349,10 @@ fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     if record.run.is_some() || record.attempts.any() {
         return;
     }
-    if let Some((due, missed)) = plan.due().filter(|(due, _)| *due > record.watermark) {
+    if let Some((due, _)) = plan.due().filter(|(due, _)| *due > record.watermark) {
         // The newest one of the old timetable runs; those before it are missed.
         if record.next != Some(due) {
+            let missed = plan.missed_before_due(record.watermark);
             record.next = Some(due);
             record.missed = record.missed.saturating_add(missed);
             record.missed_since = record.missed_since.saturating_add(missed);
