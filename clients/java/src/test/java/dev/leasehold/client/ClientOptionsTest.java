@@ -1,12 +1,22 @@
 package dev.leasehold.client;
 
+import static io.grpc.Metadata.ASCII_STRING_MARSHALLER;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.internal.connect.Endpoint;
+import dev.leasehold.client.internal.connect.TraceHeaders;
+import io.grpc.Metadata;
 import io.grpc.Status;
+import io.grpc.stub.MetadataUtils;
+import io.opentelemetry.api.trace.Span;
+import io.opentelemetry.api.trace.SpanContext;
+import io.opentelemetry.api.trace.TraceFlags;
+import io.opentelemetry.api.trace.TraceState;
+import io.opentelemetry.context.Scope;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.time.Duration;
@@ -18,38 +28,29 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
-/** What a client is made with, and how it finds its sidecar. */
-class ClientOptionsTest extends BenchTest {
+/** What a client is made with, how it finds its sidecar, and what goes with each call. */
+class ClientOptionsTest extends Bench {
   private static final byte[] NO_PEM = {'p', 'e', 'm'};
 
   @ParameterizedTest
-  @ValueSource(
-      strings = {
-        "unix:///run/leasehold.sock",
-        "http://localhost:1",
-        "http://LOCALHOST",
-        "http://127.0.0.1:1",
-        "https://127.8.9.10:1",
-        "http://[::1]:1",
-        "http://[0:0:0:0:0:0:0:1]:1"
-      })
-  void s14EndpointsOnThisMachine(String endpoint) {
-    assertTrue(Endpoint.parse(endpoint).isLocal());
-  }
-
-  @ParameterizedTest
-  @ValueSource(
-      strings = {
-        "http://leasehold:1",
-        "http://10.0.0.7:1",
-        "https://127.example.org",
-        "http://[2001:db8::1]:1",
-        "http://[1::1]:1"
-      })
-  void s14EndpointsElsewhere(String endpoint) {
-    assertFalse(Endpoint.parse(endpoint).isLocal());
+  @CsvSource({
+    "unix:///run/leasehold.sock, true",
+    "http://localhost:1, true",
+    "http://LOCALHOST, true",
+    "http://127.0.0.1:1, true",
+    "https://127.8.9.10:1, true",
+    "http://[::1]:1, true",
+    "http://[0:0:0:0:0:0:0:1]:1, true",
+    "http://leasehold:1, false",
+    "http://10.0.0.7:1, false",
+    "https://127.example.org, false",
+    "http://[2001:db8::1]:1, false",
+    "http://[1::1]:1, false"
+  })
+  void s14AnEndpointIsOnThisMachineOrElsewhere(String endpoint, boolean isLocal) {
+    assertEquals(isLocal, Endpoint.parse(endpoint).isLocal());
   }
 
   private static void refused(
@@ -83,9 +84,8 @@ class ClientOptionsTest extends BenchTest {
       free = socket.getLocalPort();
     }
     for (String endpoint : List.of("http://127.0.0.1:" + free, "unix:///nowhere/leasehold.sock")) {
-      try (LeaseholdClient client = LeaseholdClient.connect(endpoint)) {
-        for (Executable call :
-            List.<Executable>of(client::listLocks, () -> client.hold(LeaseSpec.of("f")))) {
+      try (LeaseholdClient nobodys = LeaseholdClient.connect(endpoint)) {
+        for (Executable call : List.<Executable>of(nobodys::listLocks, () -> nobodys.hold(SPEC))) {
           String message = assertThrows(UnreachableException.class, call).getMessage();
           assertTrue(message.contains(endpoint) && message.contains("leasehold serve"), message);
         }
@@ -99,14 +99,14 @@ class ClientOptionsTest extends BenchTest {
     for (int failed = 0; failed < 5; failed++) {
       assertThrows(UnreachableException.class, client::listLocks);
     }
-    sidecar.start();
+    serve();
     assertTrue(client.listLocks().isEmpty());
     sidecar.kill();
     LeaseSpec waits = SPEC.waitUpTo(Duration.ofHours(1));
     List<CompletableFuture<Hold>> asked = List.of(ask(waits), ask(waits.waitWithoutEnd()));
     Future<Grant> unary = threads.submit(() -> client.acquire(waits));
     assertThrows(RefusedException.class, client::listLocks);
-    sidecar.start();
+    serve();
     grant();
     grant();
     for (CompletableFuture<Hold> hold : asked) {
@@ -118,21 +118,58 @@ class ClientOptionsTest extends BenchTest {
   @Test
   void s20ATokenIsAskedForEachCallAndWithoutItTheCallFails() throws Exception {
     AtomicInteger asked = new AtomicInteger();
+    Metadata more = new Metadata();
+    more.put(Metadata.Key.of("of-a-user", ASCII_STRING_MARSHALLER), "yes");
     UnaryOperator<ClientBuilder> options =
         builder ->
-            builder.bearerToken(
-                () -> {
-                  if (asked.incrementAndGet() > 2) {
-                    throw new IllegalStateException("the file is gone");
-                  }
-                  return "token";
-                });
-    try (Bench holder = new Bench(options)) {
+            builder
+                .intercept(MetadataUtils.newAttachHeadersInterceptor(more))
+                .bearerToken(
+                    () -> {
+                      if (asked.incrementAndGet() > 2) {
+                        throw new IllegalStateException("the file is gone");
+                      }
+                      return "token";
+                    });
+    try (Bench holder = new Bench(256, options)) {
       holder.client.listLocks();
       assertEquals(2, asked.get(), "once to see that it can be sent");
+      FakeCall sent = holder.sidecar.calls().get(0);
+      assertEquals("Bearer token", sent.header("authorization"));
+      assertEquals("yes", sent.header("of-a-user"));
       RefusedException error = assertThrows(RefusedException.class, holder.client::listLocks);
       assertEquals(Status.Code.UNAUTHENTICATED, error.code());
       assertTrue(error.getMessage().contains("the file is gone"), error.getMessage());
     }
+  }
+
+  private static Span traced() {
+    SpanContext context =
+        SpanContext.create(
+            "4bf92f3577b34da6a3ce929d0e0e4736",
+            "00f067aa0ba902b7",
+            TraceFlags.getSampled(),
+            TraceState.builder().put("vendor", "1").build());
+    return Span.wrap(context);
+  }
+
+  @Test
+  @SuppressWarnings("try") // a scope is there to be left
+  void aHoldIsInTheTraceInWhichItIsAskedForAndItsReleaseInThatOfItsOwn() throws Exception {
+    CompletableFuture<Hold> asked;
+    try (Scope scope = traced().makeCurrent()) {
+      asked = ask(SPEC);
+    }
+    FakeCall call = grant();
+    assertEquals(
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", call.header("traceparent"));
+    assertEquals("vendor=1", call.header("tracestate"));
+    soon(asked).close();
+    assertNull(sidecar.calls().get(1).header("traceparent"));
+    Metadata headers = new Metadata();
+    try (Scope scope = traced().makeCurrent()) {
+      TraceHeaders.adder(ClassLoader.getPlatformClassLoader()).accept(headers);
+    }
+    assertTrue(headers.keys().isEmpty(), "without the library there is nothing to send");
   }
 }

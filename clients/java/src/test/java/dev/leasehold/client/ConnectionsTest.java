@@ -1,6 +1,5 @@
 package dev.leasehold.client;
 
-import static dev.leasehold.client.Bench.eventually;
 import static dev.leasehold.client.FakeSidecar.GONE;
 import static dev.leasehold.client.FakeSidecar.GRANTED;
 import static dev.leasehold.client.FakeSidecar.RUN;
@@ -9,8 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.leasehold.client.Bench.Held;
-import dev.leasehold.v1.ReleaseOutcome;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -25,23 +22,17 @@ import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Which connection a call goes over. */
-class ConnectionsTest extends BenchTest {
+class ConnectionsTest extends Bench {
   @Test
   void s13AReleaseDoesNotStandInLineBehindHolds() throws Exception {
-    try (Bench full = new Bench(2)) {
+    try (Bench full = new Bench(3, builder -> builder.streamsPerConnection(2))) {
       Held first = full.held();
       Held second = full.held();
-      CompletableFuture<Hold> third = full.ask();
+      CompletableFuture<Hold> third = full.ask(SPEC);
       full.sidecar.on("report_progress", "until: 60000, for: 60000");
-      soon(
-          threads.submit(
-              () -> {
-                first.hold().reportProgress();
-                return null;
-              }));
-      assertEquals(
-          ReleaseOutcome.RELEASE_OUTCOME_RELEASED, soon(first.hold().releaseAsync()).getOutcome());
-      full.sidecar.hold().tell(GRANTED);
+      first.hold().reportProgress();
+      first.hold().release();
+      full.sidecar.next("hold").tell(GRANTED);
       assertTrue(soon(third).isValid());
       assertTrue(second.hold().isValid());
     }
@@ -51,39 +42,49 @@ class ConnectionsTest extends BenchTest {
   void s13AReleaseDoesNotStandInLineBehindWaits() throws Exception {
     CountDownLatch waiting = new CountDownLatch(2);
     CountDownLatch over = new CountDownLatch(1);
-    try (Bench full = new Bench(1)) {
+    try (Bench full = new Bench(2, builder -> builder.streamsPerConnection(1))) {
       full.sidecar.on(
           "acquire_lease",
           request -> {
             waiting.countDown();
-            Bench.await(over);
+            await(over);
             return GRANTED;
           });
       Callable<Grant> acquire = () -> full.client.acquire(SPEC.waitWithoutEnd());
       Future<Grant> acquired = threads.submit(acquire);
       threads.submit(acquire);
-      Bench.await(waiting);
-      Future<ReleaseOutcome> released =
-          threads.submit(
-              () -> {
-                full.client.listLocks();
-                return full.client.release("lease-1").getOutcome();
-              });
-      assertEquals(ReleaseOutcome.RELEASE_OUTCOME_RELEASED, soon(released));
+      await(waiting);
+      full.client.listLocks();
+      full.client.release("lease-1");
       over.countDown();
       assertEquals("lease-1", soon(acquired).leaseId());
     }
   }
 
-  /** The sidecar in the place of the bench's, which was too old for a hold (S37), and that hold. */
-  private record Elsewhere(FakeSidecar newer, Hold hold) {}
+  /** The calls about holds and runs, with the connection of each. */
+  private List<String> asked() {
+    return sidecar.calls().stream()
+        .filter(call -> sidecar.asked().contains(call.sent))
+        .map(call -> call.sent + " by " + call.connection)
+        .toList();
+  }
 
-  private Elsewhere elsewhere() throws Exception {
-    FakeSidecar newer = sidecar.replacement();
-    CompletableFuture<Hold> asked = ask(SPEC.waitUpTo(Duration.ofMinutes(1)));
-    sidecar.hold().end(TOO_OLD);
-    newer.hold().tell(GRANTED);
-    return new Elsewhere(newer, soon(asked));
+  /** A hold of another sidecar: the one that is met first is too old for it (S37). */
+  private Hold elsewhere() throws Exception {
+    LeaseSpec waits = SPEC.waitUpTo(Duration.ofMinutes(1));
+    CompletableFuture<Hold> asked = client.holdAsync(waits, event -> {});
+    sidecar.next("hold").end(TOO_OLD);
+    grant();
+    return soon(asked);
+  }
+
+  private void awaitClosed(int connection) throws InterruptedException {
+    eventually(
+        "what is not needed is closed",
+        () -> {
+          System.gc();
+          return !sidecar.connections().contains(connection);
+        });
   }
 
   /** What becomes of a hold whose sidecar takes no more streams. */
@@ -99,31 +100,21 @@ class ConnectionsTest extends BenchTest {
   @ParameterizedTest
   @EnumSource
   void s37AHoldKeepsItsPlaceUntilItsEndIsKnown(End end) throws Exception {
-    List<Held> kept = new ArrayList<>();
-    try (FakeSidecar newer = ended(kept, end)) {
-      eventually(
-          "the older one's connection is closed",
-          () -> {
-            System.gc();
-            return sidecar.connections() == 0;
-          });
-      for (Held held : kept) {
-        assertEquals(end == End.RESUMED_ELSEWHERE, held.hold().isValid());
-        if (held.hold().isValid()) {
-          held.hold().close();
-        }
-      }
-      List<String> release = List.of("release 1");
-      boolean isTold = Set.of(End.LOST, End.RELEASED, End.RELEASED_IN_VAIN).contains(end);
-      assertEquals(isTold ? release : List.of(), sidecar.asked());
-      assertEquals(end == End.RESUMED_ELSEWHERE ? release : List.of(), newer.asked());
+    List<Hold> kept = new ArrayList<>();
+    end(end, kept);
+    awaitClosed(1);
+    boolean isTold = Set.of(End.LOST, End.RELEASED, End.RELEASED_IN_VAIN).contains(end);
+    assertEquals(isTold ? List.of("release 1 by 1") : List.of(), asked());
+    if (end == End.RESUMED_ELSEWHERE) {
+      kept.get(0).close();
+      assertEquals(List.of("release 1 by 2"), asked());
     }
   }
 
   /** Ends a hold, which is {@code kept}, unless it is dropped. */
-  private FakeSidecar ended(List<Held> kept, End end) throws Exception {
-    Held held = bench.held();
-    FakeSidecar newer = elsewhere().newer;
+  private void end(End end, List<Hold> kept) throws Exception {
+    Held held = held();
+    elsewhere();
     switch (end) {
       case LOST -> {
         held.call().tell("lost: {reason: TAKEN}");
@@ -141,15 +132,14 @@ class ConnectionsTest extends BenchTest {
       }
       case RESUMED_ELSEWHERE, DROPPED_WHEN_RESUMED -> {
         held.call().end(GONE);
-        newer.hold().tell(GRANTED);
-        bench.next(HoldEvent.Interrupted.class);
-        bench.next(HoldEvent.Resumed.class);
+        grant();
+        next(HoldEvent.Interrupted.class);
+        next(HoldEvent.Resumed.class);
       }
     }
     if (!end.name().startsWith("DROPPED")) {
-      kept.add(held);
+      kept.add(held.hold());
     }
-    return newer;
   }
 
   private record Running(Runs runs, Run run, FakeCall call) {}
@@ -157,78 +147,67 @@ class ConnectionsTest extends BenchTest {
   private Running running() throws Exception {
     Runs runs = client.runs(ScheduleSpec.of("f").cron("@daily"));
     Future<Run> asked = threads.submit(runs::next);
-    FakeCall call = sidecar.subscription();
+    FakeCall call = sidecar.next("subscribe");
     call.tell(RUN);
     return new Running(runs, soon(asked), call);
   }
 
-  @ParameterizedTest
-  @ValueSource(booleans = {true, false})
-  void s37WhatCameFromASidecarThatRefusesAnotherHoldStaysThere(boolean called) throws Exception {
-    sidecar.on("report_progress", "until: 58000, for: 58000");
+  @Test
+  void s37WhatCameFromASidecarThatRefusesAnotherHoldStaysThere() throws Exception {
     Running running = running();
-    Hold kept = bench.held().hold();
-    if (called) {
-      client.acquire(SPEC);
-    }
-    Elsewhere elsewhere = elsewhere();
-    try (FakeSidecar newer = elsewhere.newer) {
-      kept.reportProgress();
-      kept.save("x");
-      kept.release();
-      elsewhere.hold.release();
-      running.run.complete(Completion.succeeded());
-      List<String> wanted =
-          new ArrayList<>(
-              List.of(
-                  "report_progress 1",
-                  "save_checkpoint 1 x",
-                  "release 1",
-                  "complete_run 1 SUCCEEDED"));
-      if (called) {
-        client.release("lease-1");
-        wanted.add("release 0");
-      }
-      assertEquals(wanted, sidecar.asked());
-      assertEquals(List.of("release 1"), newer.asked());
-      running.runs.close();
-      int left = called ? 1 : 0;
-      eventually("what is not needed is closed", () -> sidecar.connections() == left);
-    }
+    Hold kept = held().hold();
+    client.acquire(SPEC);
+    Hold elsewhere = elsewhere();
+    sidecar.on("report_progress", "until: 58000, for: 58000");
+    kept.reportProgress();
+    kept.save("x");
+    kept.release();
+    elsewhere.release();
+    running.run.complete(Completion.succeeded());
+    client.release("lease-1");
+    assertEquals(
+        List.of(
+            "report_progress 1 by 1",
+            "save_checkpoint 1 x by 1",
+            "release 1 by 1",
+            "release 1 by 3",
+            "complete_run 1 SUCCEEDED by 1",
+            "release 0 by 2"),
+        asked());
+    running.runs.close();
+    awaitClosed(1);
+    assertEquals(Set.of(2, 3), sidecar.connections());
   }
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void s37ALostRunKeepsItsPlaceUntilItIsCompletedOrClosed(boolean completed) throws Exception {
     Running lost = running();
-    try (FakeSidecar newer = elsewhere().newer) {
-      lost.call.tell("lost: {reason: NO_PROGRESS}");
-      soon(lost.run.lost());
-      lost.call.awaitEnd();
-      if (completed) {
-        // One that fails may be repeated.
-        sidecar.on("complete_run", "code: INVALID_ARGUMENT, reason: INVALID_FIELD");
-        assertRefused(Reason.INVALID_FIELD, () -> lost.run.complete(Completion.returned()));
-        sidecar.on("complete_run", "result: RECORDED");
-        client.listLocks();
-        lost.run.complete(Completion.succeeded());
-      }
-      lost.run.close();
-      assertEquals(
-          completed ? List.of("complete_run 1 RETURNED", "complete_run 1 SUCCEEDED") : List.of(),
-          sidecar.asked());
-      assertEquals(List.of(), newer.asked());
-      eventually("what is not needed is closed", () -> sidecar.connections() == 0);
+    elsewhere();
+    lost.call.tell("lost: {reason: NO_PROGRESS}");
+    soon(lost.run.lost());
+    lost.call.awaitEnd();
+    if (completed) {
+      // One that fails may be repeated.
+      sidecar.on("complete_run", "code: INVALID_ARGUMENT, reason: INVALID_FIELD");
+      assertRefused(Reason.INVALID_FIELD, () -> lost.run.complete(Completion.returned()));
+      sidecar.on("complete_run", "result: RECORDED");
+      client.listLocks();
+      lost.run.complete(Completion.succeeded());
     }
+    lost.run.close();
+    List<String> told = List.of("complete_run 1 RETURNED by 1", "complete_run 1 SUCCEEDED by 1");
+    assertEquals(completed ? told : List.of(), asked());
+    awaitClosed(1);
   }
 
   @Test
   void aClosedClientHasNoConnectionLeft() throws Exception {
-    bench.held().hold().close();
-    assertEquals(1, sidecar.connections());
+    held().hold().close();
+    assertEquals(Set.of(1), sidecar.connections());
     client.release("lease-2");
-    assertEquals(2, sidecar.connections());
+    assertEquals(Set.of(1, 2), sidecar.connections());
     client.close();
-    eventually("both are closed", () -> sidecar.connections() == 0);
+    eventually("both are closed", () -> sidecar.connections().isEmpty());
   }
 }

@@ -2,78 +2,70 @@ package dev.leasehold.client;
 
 import com.google.gson.JsonObject;
 import com.google.protobuf.Message;
-import dev.leasehold.v1.LeaseServiceGrpc;
-import dev.leasehold.v1.ScheduleServiceGrpc;
+import io.grpc.Context;
+import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.MethodDescriptor.MethodType;
 import io.grpc.MethodDescriptor.PrototypeMarshaller;
-import io.grpc.Server;
-import io.grpc.ServerBuilder;
-import io.grpc.ServerServiceDefinition;
-import io.grpc.ServiceDescriptor;
 import io.grpc.stub.ServerCallStreamObserver;
-import io.grpc.stub.ServerCalls;
-import io.grpc.stub.StreamObserver;
-import java.io.IOException;
-import java.util.List;
 import java.util.concurrent.CountDownLatch;
-import java.util.function.Consumer;
 
 /** A call that a fake sidecar has got, and answers in the words of the vectors. */
 final class FakeCall {
+  /** What came with the call that begins. */
+  static final Context.Key<Metadata> HEADERS = Context.key("headers");
+
+  /** The number of the connection that it came over. */
+  static final Context.Key<Integer> CONNECTION = Context.key("connection");
+
   final Message request;
   final String name;
+
+  /** What was sent. */
+  final String sent;
+
   final boolean isStream;
+  final int connection = CONNECTION.get();
+  private final Metadata headers = HEADERS.get();
   private final Message answer;
   private final ServerCallStreamObserver<Message> client;
   private final Said said;
   private final CountDownLatch ended = new CountDownLatch(1);
+  private volatile boolean granted;
 
-  private FakeCall(
-      Said said, Message request, MethodDescriptor<?, ?> method, StreamObserver<Message> client) {
+  FakeCall(
+      Said said,
+      Message request,
+      MethodDescriptor<?, ?> method,
+      ServerCallStreamObserver<Message> client) {
     this.said = said;
     this.request = request;
     this.name = Said.name(request);
+    this.sent = said.sent(request);
     this.isStream = method.getType() != MethodType.UNARY;
     this.answer =
         (Message) ((PrototypeMarshaller<?>) method.getResponseMarshaller()).getMessagePrototype();
-    this.client = (ServerCallStreamObserver<Message>) client;
+    this.client = client;
     whenEnded(() -> {});
   }
 
-  /** A server of all calls, which gives them to {@code taker}. */
-  static Server serve(ServerBuilder<?> builder, Said said, Consumer<FakeCall> taker)
-      throws IOException {
-    List.of(LeaseServiceGrpc.getServiceDescriptor(), ScheduleServiceGrpc.getServiceDescriptor())
-        .forEach(descriptor -> builder.addService(service(descriptor, said, taker)));
-    return builder.build().start();
-  }
-
-  @SuppressWarnings("unchecked")
-  private static ServerServiceDefinition service(
-      ServiceDescriptor descriptor, Said said, Consumer<FakeCall> taker) {
-    ServerServiceDefinition.Builder service = ServerServiceDefinition.builder(descriptor);
-    for (MethodDescriptor<?, ?> each : descriptor.getMethods()) {
-      MethodDescriptor<Message, Message> method = (MethodDescriptor<Message, Message>) each;
-      service.addMethod(
-          method,
-          ServerCalls.asyncServerStreamingCall(
-              (request, client) -> taker.accept(new FakeCall(said, request, method, client))));
-    }
-    return service.build();
-  }
-
-  /** What was sent. */
-  String sent() {
-    return said.sent(request);
+  /** What came with it under this name, or null. */
+  String header(String name) {
+    return headers.get(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER));
   }
 
   void tell(JsonObject event) {
+    granted |= event.has("granted") || event.has("run");
     client.onNext(said.message(answer.newBuilderForType(), event));
   }
 
   void tell(String event) {
     tell(Said.json(event));
+  }
+
+  /** Whether it has brought a hold. */
+  boolean isGranted() {
+    return granted;
   }
 
   /** Ends it with a status, or without a word. */

@@ -22,16 +22,18 @@ import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** What Java's users have of a subscription, and every; what becomes of runs, the vectors say. */
-class RunsTest extends BenchTest {
+class RunsTest extends Bench {
   private static final ScheduleSpec NIGHTLY =
       ScheduleSpec.of("nightly").cron("30 2 * * *").timeZone("Europe/Copenhagen").holder("me");
 
@@ -39,7 +41,7 @@ class RunsTest extends BenchTest {
   private final Runs runs = client.runs(NIGHTLY, events::add);
   private final CompletableFuture<Thread> asking = new CompletableFuture<>();
 
-  private Future<Run> next(Runs runs) {
+  private Future<Run> next() {
     return threads.submit(
         () -> {
           asking.complete(Thread.currentThread());
@@ -48,15 +50,15 @@ class RunsTest extends BenchTest {
   }
 
   private FakeCall standBy() throws InterruptedException {
-    FakeCall call = sidecar.subscription();
+    FakeCall call = sidecar.next("subscribe");
     call.tell(STANDBY);
     return call;
   }
 
   @Test
   void aRunTellsWhatItIsOfAndItsFirstOutcomeIsRecorded() throws Exception {
-    Future<Run> asked = next(runs);
-    sidecar.subscription().end(FakeSidecar.TOO_OLD);
+    Future<Run> asked = next();
+    sidecar.next("subscribe").end(FakeSidecar.TOO_OLD);
     FakeCall call = standBy();
     assertEquals(new ScheduleEvent.Interrupted("2 and 1"), events.get(0), "S37");
     call.tell(
@@ -78,17 +80,17 @@ class RunsTest extends BenchTest {
     assertFalse(run.toString().contains("run-1") || run.toString().contains("lease-1"), "S20");
     assertEquals("Europe/Copenhagen", runs.understood().orElseThrow().getTimeZone());
     call.tell("draining: {left: 1000}");
-    Bench.eventually("T20: it is to finish", run::shouldFinish);
+    eventually("T20: it is to finish", run::shouldFinish);
     assertTrue(run.isValid());
     run.complete(Completion.succeeded().withCheckpoint("page 7"));
     run.complete(Completion.failed("again: the first one counts"));
     assertAsked("complete_run 1 SUCCEEDED page 7");
     call.tell("recorded: {}");
     call.tell(RUN);
-    run = soon(next(runs));
+    run = soon(next());
     assertFalse(run.shouldFinish());
     call.tell("revoked: {until: 58000, for: 58000, by: ann}");
-    Bench.eventually("S22: it is to finish", run::shouldFinish);
+    eventually("S22: it is to finish", run::shouldFinish);
     run.close();
     assertAsked("complete_run 1 SUCCEEDED page 7", "complete_run 1 RETURNED");
     runs.close();
@@ -97,83 +99,63 @@ class RunsTest extends BenchTest {
 
   @Test
   void s13ARunThatIsOverHereOnlyEndsItsStream() throws Exception {
-    Future<Run> asked = next(runs);
+    Future<Run> asked = next();
     FakeCall call = standBy();
     call.tell(RUN);
     Run run = soon(asked);
-    bench.clock.advance(58);
+    expire();
     assertEquals(LossReason.LOSS_REASON_EXPIRED, soon(run.lost()).reason());
     call.awaitEnd();
   }
 
   @Test
   void anInterruptEndsTheWaitAndNothingIsMissed() throws Exception {
-    Future<Run> asked = next(runs);
+    Future<Run> asked = next();
     FakeCall call = standBy();
     soon(asking).interrupt();
     failure(InterruptedException.class, asked);
     call.tell(RUN);
-    assertTrue(soon(next(runs)).isValid());
-    assertFalse(sidecar.hasUnseenCalls());
-  }
-
-  @Test
-  void s14WhoHearsNothingSubscribesAgainAndResumesARunBeforeItsStreamIsEnded() throws Exception {
-    try (Bench impatient = Bench.impatient();
-        Runs silently = impatient.client.runs(NIGHTLY)) {
-      FakeSidecar other = impatient.sidecar;
-      Future<Run> asked = next(silently);
-      FakeCall silent = other.subscription();
-      silent.tell(STANDBY);
-      silent.awaitEnd();
-      // On a busy machine the first word may come too late, again.
-      while (!asked.isDone()) {
-        silent = other.subscription();
-        silent.tell(RUN);
-        Bench.eventually("it subscribes", () -> asked.isDone() || other.hasUnseenCalls());
-      }
-      FakeCall call = other.subscription();
-      SubscribeScheduleRequest request = (SubscribeScheduleRequest) call.request;
-      assertEquals("run-1", request.getRunId());
-      assertEquals(NIGHTLY.toSpec(), request.getSpec());
-      assertTrue(silent.isOpen());
-      call.tell("run: {until: 58000, for: 58000, generation: 2}");
-      silent.awaitEnd();
-      assertTrue(soon(asked).isValid());
-    }
+    assertTrue(soon(next()).isValid());
+    assertTrue(call.isOpen());
   }
 
   private static final ScheduleSpec DAILY = ScheduleSpec.of("nightly").cron("@daily");
 
-  private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
-  private final CompletableFuture<Thread> working = new CompletableFuture<>();
+  private final List<Long> pauses = Collections.synchronizedList(new ArrayList<>());
 
   /** Runs it without real pauses. */
   private Future<?> every(Bench bench, RunBody body) {
+    Pacing pacing = new Pacing(pause -> pauses.add(pause.toMillis()), () -> 0.5);
     return threads.submit(
         () -> {
-          try (StreamRuns runs = (StreamRuns) bench.client.runs(DAILY)) {
-            new Every(runs, new Pacing(pauses::add, () -> 0.5)).run(body);
+          try (StreamRuns daily = (StreamRuns) bench.client.runs(DAILY)) {
+            new Every(daily, pacing).run(body);
           }
           return null;
         });
   }
 
   private static FakeCall granting(Bench bench) throws InterruptedException {
-    FakeCall call = bench.sidecar.subscription();
+    FakeCall call = bench.sidecar.next("subscribe");
     call.tell(STANDBY);
     call.tell(RUN);
     return call;
   }
 
-  private void awaitCompletions(List<String> outcomes) throws InterruptedException {
-    Bench.eventually("" + outcomes, () -> sidecar.asked().size() >= outcomes.size());
-    assertEquals(outcomes.stream().map("complete_run 1 "::concat).toList(), sidecar.asked());
+  private void awaitCompletions(String... outcomes) throws InterruptedException {
+    List<String> wanted = Stream.of(outcomes).map("complete_run 1 "::concat).toList();
+    eventually("" + wanted, () -> sidecar.asked().size() >= wanted.size());
+    assertEquals(wanted, sidecar.asked());
   }
 
-  private void sleep() throws InterruptedException {
-    working.complete(Thread.currentThread());
+  private static void sleep() throws InterruptedException {
     new CountDownLatch(1).await();
+  }
+
+  /** Is told to stop, and does. */
+  private static void stop(Run run) throws InterruptedException {
+    Thread.currentThread().interrupt();
+    sleep();
   }
 
   @Test
@@ -190,20 +172,20 @@ class RunsTest extends BenchTest {
               throw new IllegalStateException("after that");
             },
             // T8: work that was done though the run was lost is told.
-            run -> bench.clock.advance(58));
+            run -> expire());
     List<RunBody> left = Collections.synchronizedList(new ArrayList<>(bodies));
-    every(bench, run -> left.remove(0).run(run));
-    FakeCall call = granting(bench);
-    List<String> outcomes =
-        List.of(
-            "SUCCEEDED",
-            "FAILED java.io.IOException: no disk",
-            "FAILED_FINAL no such table",
-            "RETURNED",
-            "SUCCEEDED");
-    for (int ended = 1; ended <= outcomes.size(); ended++) {
+    every(this, run -> left.remove(0).run(run));
+    FakeCall call = granting(this);
+    String[] outcomes = {
+      "SUCCEEDED",
+      "FAILED java.io.IOException: no disk",
+      "FAILED_FINAL no such table",
+      "RETURNED",
+      "SUCCEEDED"
+    };
+    for (int ended = 1; ended <= outcomes.length; ended++) {
       assertTrue(call.isOpen());
-      awaitCompletions(outcomes.subList(0, ended));
+      awaitCompletions(Arrays.copyOf(outcomes, ended));
       call.tell("recorded: {}");
       call.tell(RUN);
     }
@@ -214,86 +196,82 @@ class RunsTest extends BenchTest {
     AssertionError boom = new AssertionError("boom");
     Future<?> done =
         every(
-            bench,
+            this,
             run -> {
               throw boom;
             });
-    granting(bench);
-    assertSame(boom, failure(done));
-    awaitCompletions(List.of("FAILED java.lang.AssertionError: boom"));
+    granting(this);
+    assertSame(boom, failure(AssertionError.class, done));
+    awaitCompletions("FAILED java.lang.AssertionError: boom");
   }
 
   @Test
   void s4ALossInterruptsTheBodyAndTheNextOccurrenceFollows() throws Exception {
-    String stopped = "FAILED_FINAL stopped at its deadline";
+    CountDownLatch working = new CountDownLatch(1);
     every(
-        bench,
+        this,
         run -> {
-          if (!working.isDone()) {
+          if (working.getCount() > 0) {
+            working.countDown();
             sleep();
           }
         });
-    FakeCall call = granting(bench);
-    soon(working);
+    FakeCall call = granting(this);
+    await(working);
     call.tell("lost: {reason: MAX_HOLD_REACHED}");
     // Said nevertheless: until then, or on a new stream, its sidecar grants nothing here (T24).
-    awaitCompletions(List.of(stopped));
-    call = granting(bench);
+    awaitCompletions("FAILED_FINAL stopped at its deadline");
+    call = granting(this);
     assertTrue(((SubscribeScheduleRequest) call.request).getReconnected());
-    awaitCompletions(List.of(stopped, "SUCCEEDED"));
+    awaitCompletions("FAILED_FINAL stopped at its deadline", "SUCCEEDED");
   }
 
   @Test
   void t11WhoIsToldToStopReturnsTheRun() throws Exception {
-    Future<?> done = every(bench, run -> sleep());
-    FakeCall call = granting(bench);
-    soon(working).interrupt();
-    assertInstanceOf(InterruptedException.class, failure(done));
-    awaitCompletions(List.of("RETURNED"));
+    Future<?> done = every(this, RunsTest::stop);
+    FakeCall call = granting(this);
+    failure(InterruptedException.class, done);
+    awaitCompletions("RETURNED");
     call.awaitEnd();
-  }
-
-  @Test
-  void t11WhoIsToldToStopAndSaysSoInItsOwnWayReturnsTheRun() throws Exception {
-    Future<?> done =
+    // Also who says so in its own way.
+    done =
         every(
-            bench,
+            this,
             run -> {
               Thread.currentThread().interrupt();
               throw new UncheckedIOException(new IOException("interrupted"));
             });
-    granting(bench);
+    granting(this);
     Throwable told = failure(InterruptedException.class, done);
     assertInstanceOf(UncheckedIOException.class, told.getCause());
-    awaitCompletions(List.of("RETURNED"));
+    awaitCompletions("RETURNED", "RETURNED");
   }
 
   @Test
   void whoIsToldToStopWaitsForTheAnswerOnlyAsLongAsForARelease() throws Exception {
-    try (Bench hasty = Bench.hasty()) {
+    try (Bench hasty = hasty()) {
       hasty.sidecar.on("complete_run", GONE);
-      Future<?> done = every(hasty, run -> sleep());
+      Future<?> done = every(hasty, RunsTest::stop);
       granting(hasty);
-      soon(working).interrupt();
       failure(InterruptedException.class, done);
     }
   }
 
   @Test
   void aSidecarThatIsNotThereYetIsAskedAgainWithGrowingPauses() throws Exception {
-    every(bench, run -> {});
+    every(this, run -> {});
     for (int time = 0; time < 3; time++) {
-      sidecar.subscription().end(GONE);
+      sidecar.next("subscribe").end(GONE);
     }
-    granting(bench);
-    awaitCompletions(List.of("SUCCEEDED"));
-    assertEquals(List.of(550L, 1_050L, 2_050L), pauses.stream().map(Duration::toMillis).toList());
+    granting(this);
+    awaitCompletions("SUCCEEDED");
+    assertEquals(List.of(550L, 1_050L, 2_050L), pauses);
   }
 
   @Test
   void aRefusalThatDoesNotPassOrAClosedClientEndsIt() throws Exception {
-    Future<?> done = every(bench, run -> {});
-    sidecar.subscription().end("code: UNIMPLEMENTED");
+    Future<?> done = every(this, run -> {});
+    sidecar.next("subscribe").end("code: UNIMPLEMENTED");
     assertEquals(Optional.of(Reason.UNSUPPORTED), failure(RefusedException.class, done).reason());
     done =
         threads.submit(
@@ -301,7 +279,7 @@ class RunsTest extends BenchTest {
               client.every(DAILY, run -> {});
               return null;
             });
-    sidecar.subscription();
+    sidecar.next("subscribe");
     client.close();
     assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, done).code());
   }

@@ -7,17 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
-import dev.leasehold.client.internal.clock.BootClock;
+import dev.leasehold.client.internal.GrpcLeaseholdClient;
 import dev.leasehold.client.internal.connect.CallHeaders;
 import dev.leasehold.client.internal.connect.Calls;
 import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.client.internal.connect.Connection;
 import dev.leasehold.client.internal.connect.Connections;
-import dev.leasehold.client.internal.hold.HoldOpening;
 import dev.leasehold.client.internal.hold.Kept;
-import dev.leasehold.client.internal.runs.GrpcSchedules;
 import io.grpc.ManagedChannel;
-import io.grpc.Server;
 import io.grpc.Status;
 import io.grpc.inprocess.InProcessChannelBuilder;
 import io.grpc.inprocess.InProcessServerBuilder;
@@ -27,20 +24,17 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.HashSet;
+import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.Callable;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
-import org.junit.jupiter.api.function.Executable;
 
 /** Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean. */
 class VectorsTest {
@@ -68,10 +62,7 @@ class VectorsTest {
       }
     }
     return vectors.stream()
-        .map(
-            vector ->
-                DynamicTest.dynamicTest(
-                    vector.head.get("vector").getAsString(), () -> play(vector)));
+        .map(one -> DynamicTest.dynamicTest(Said.text(one.head, "vector", ""), () -> play(one)));
   }
 
   private static void play(Vector vector) throws Exception {
@@ -83,34 +74,27 @@ class VectorsTest {
   }
 
   /** A client in a time of its own, and a sidecar that does what a vector says. */
-  private static final class Stage implements BootClock, AutoCloseable {
-    private static final long BASE = Said.BASES.get("ours");
-
+  static final class Stage implements AutoCloseable {
     private final VirtualTime time = new VirtualTime();
+    private final ManualClock clock = new ManualClock(time::nanos);
     private final String address = UUID.randomUUID().toString();
-    private final Server sidecar;
-    private final List<FakeCall> streams = new ArrayList<>();
-    private final Set<FakeCall> granted = new HashSet<>();
-    private final List<FakeCall> unanswered = new ArrayList<>();
-    private final Map<String, JsonObject> prepared = new HashMap<>();
-    private final List<String> sent = new ArrayList<>();
-    private final List<String> faults = new ArrayList<>();
-    private final ClientContext context;
+    private final FakeSidecar sidecar;
+    private final List<String> faults = Collections.synchronizedList(new ArrayList<>());
+    final LeaseholdClient client;
     private final List<Thread> deeds = new ArrayList<>();
     private final List<String> told = new ArrayList<>();
     private final List<String> returned = new ArrayList<>();
-    private final AtomicLong slept = new AtomicLong();
     private volatile Kept held;
     private final Runs runs;
     private Optional<Long> until = Optional.empty();
 
+    /** How many calls were compared. */
+    private int compared;
+
     Stage(String kernel) throws IOException {
-      sidecar =
-          FakeCall.serve(
-              InProcessServerBuilder.forName(address).directExecutor(),
-              new Said(kernel),
-              this::asked);
-      CallHeaders headers = new CallHeaders(Optional.empty(), bootId());
+      sidecar = new FakeSidecar(kernel, this::asked);
+      sidecar.serve(InProcessServerBuilder.forName(address).directExecutor());
+      CallHeaders headers = new CallHeaders(Optional.empty(), clock.bootId());
       Connections connections =
           new Connections(
               () -> new Connection("vectors", this::channel, headers),
@@ -119,14 +103,13 @@ class VectorsTest {
       ClientContext.Engine engine = new ClientContext.Engine(time, time, time::nanos);
       ClientContext.Limits limits =
           new ClientContext.Limits(Duration.ofSeconds(10), Constants.SILENCE);
-      context = new ClientContext(connections, this, engine, limits);
-      ScheduleSpec nightly = ScheduleSpec.of("f").cron("30 2 * * *");
-      runs = new GrpcSchedules(context) {}.runs(nightly, this::tell);
+      client = new GrpcLeaseholdClient(new ClientContext(connections, clock, engine, limits));
+      runs = client.runs(ScheduleSpec.of("f").cron("30 2 * * *"), this::tell);
     }
 
     @Override
     public void close() {
-      sidecar.shutdownNow();
+      sidecar.kill();
     }
 
     /** A way to the sidecar. What the client hears comes on the time's thread. */
@@ -139,91 +122,37 @@ class VectorsTest {
     }
 
     /** A stream by its number; the newest by 0. */
-    private synchronized FakeCall stream(int number) {
-      return streams.get(number == 0 ? streams.size() - 1 : number - 1);
-    }
-
-    private void tell(FakeCall stream, JsonObject event) {
-      if (event.has("granted") || event.has("run")) {
-        granted.add(stream);
-      }
-      stream.tell(event);
-    }
-
-    /** Answers or refuses the oldest call of this name; where there is none, the next one. */
-    private void give(String name, JsonObject words) {
-      FakeCall oldest;
-      synchronized (this) {
-        oldest =
-            unanswered.stream().filter(call -> call.name.equals(name)).findFirst().orElse(null);
-        if (oldest == null) {
-          prepared.put(name, words);
-          return;
-        }
-        unanswered.remove(oldest);
-      }
-      oldest.answer(words);
+    FakeCall stream(int number) {
+      List<FakeCall> streams = sidecar.streams();
+      return streams.get((number == 0 ? streams.size() : number) - 1);
     }
 
     private void asked(FakeCall call) {
-      boolean isEnd = List.of("release", "complete_run").contains(call.name);
-      boolean tooEarly = isEnd && isValid();
-      call.whenEnded(() -> cancelled(call, isValid()));
-      JsonObject answer;
-      synchronized (this) {
-        if (tooEarly) {
-          faults.add("S13: the hold is valid when its end is sent");
-        }
-        sent.add(call.sent());
-        (call.isStream ? streams : unanswered).add(call);
-        answer = prepared.remove(call.name);
+      if (List.of("release", "complete_run").contains(call.name) && isValid()) {
+        faults.add("S13: the hold is valid when its end is sent");
       }
-      if (answer != null) {
-        give(call.name, answer);
-      }
-    }
-
-    private synchronized void cancelled(FakeCall call, boolean valid) {
-      unanswered.remove(call);
-      int number = streams.indexOf(call);
-      boolean replaced =
-          streams.subList(number + 1, streams.size()).stream().anyMatch(granted::contains);
-      if (number >= 0 && valid && !replaced) {
-        faults.add("S14: a stream was ended while the hold was valid");
-      }
-    }
-
-    /** Milliseconds since the vector began. */
-    private long now() {
-      return time.nanos() / 1_000_000 + slept.get();
-    }
-
-    @Override
-    public BootInstant latest() {
-      return new BootInstant(Duration.ofNanos(time.nanos()).plusMillis(BASE + slept.get()));
-    }
-
-    @Override
-    public BootInstant earliest() {
-      return latest();
-    }
-
-    @Override
-    public String bootId() {
-      return ManualClock.OURS;
+      call.whenEnded(
+          () -> {
+            List<FakeCall> streams = sidecar.streams();
+            List<FakeCall> later = streams.subList(streams.indexOf(call) + 1, streams.size());
+            if (call.isStream && isValid() && later.stream().noneMatch(FakeCall::isGranted)) {
+              faults.add("S14: a stream was ended while the hold was valid");
+            }
+          });
     }
 
     private boolean isValid() {
       return held != null && held.isValid();
     }
 
-    private void pass(long to) throws InterruptedException {
-      time.pass((to - slept.get()) * 1_000_000);
+    /** Lets the time go to a moment, in milliseconds since the vector began. */
+    void pass(long to) throws InterruptedException {
+      time.pass(Duration.ofMillis(to).minus(clock.moved()).toNanos());
       settle();
     }
 
     /** Runs all that does not wait for its time, nor for an answer. */
-    private void settle() throws InterruptedException {
+    void settle() throws InterruptedException {
       boolean busy;
       do {
         busy = isBusy();
@@ -248,7 +177,7 @@ class VectorsTest {
 
     private synchronized boolean hasCome(JsonObject step) {
       return deeds.isEmpty()
-          || (sent.size() >= texts(step, "sent").size()
+          || (sidecar.calls().size() >= compared + texts(step, "sent").size()
               && told.size() >= texts(step, "told").size()
               && returned.size() >= texts(step, "returned").size());
     }
@@ -258,9 +187,9 @@ class VectorsTest {
       long at = step.get("at").getAsLong();
       reach(at);
       long sleep = Said.number(step, "sleep", 0);
-      slept.addAndGet(sleep);
+      clock.move(Duration.ofMillis(sleep));
       for (String kind : List.of("answer", "refuse")) {
-        entries(step, kind).forEach((call, said) -> give(call, said.getAsJsonObject()));
+        entries(step, kind).forEach((call, said) -> sidecar.give(call, said.getAsJsonObject()));
       }
       entries(step, "do").forEach((deed, how) -> start(deed, how.getAsJsonObject()));
       settle();
@@ -269,7 +198,7 @@ class VectorsTest {
         JsonElement said = step.get("tell");
         List<JsonElement> events =
             said.isJsonArray() ? said.getAsJsonArray().asList() : List.of(said);
-        events.forEach(event -> tell(stream(on), event.getAsJsonObject()));
+        events.forEach(event -> stream(on).tell(event.getAsJsonObject()));
       }
       if (step.has("break")) {
         stream(on).end(step.getAsJsonObject("break"));
@@ -285,7 +214,8 @@ class VectorsTest {
 
     /** Lets the time go on to a step. The validity ends at its end, neither sooner nor later. */
     private void reach(long at) throws InterruptedException {
-      if (until.isPresent() && now() < until.get() && until.get() < at) {
+      long now = sinceBase(clock.latest());
+      if (until.isPresent() && now < until.get() && until.get() < at) {
         pass(until.get() - 1);
         assertTrue(isValid(), "before " + at + ": the hold is over already");
         pass(until.get());
@@ -296,10 +226,12 @@ class VectorsTest {
 
     private void compare(long at, JsonObject step) {
       String when = "at " + at + ": ";
+      List<FakeCall> calls = sidecar.calls().subList(compared, sidecar.calls().size());
+      assertEquals(
+          texts(step, "sent"), calls.stream().map(call -> call.sent).toList(), when + "sent");
+      compared += calls.size();
+      assertEquals(List.of(), faults, when);
       synchronized (this) {
-        assertEquals(texts(step, "sent"), List.copyOf(sent), when + "sent");
-        assertEquals(List.of(), faults, when);
-        sent.clear();
         assertEquals(texts(step, "told"), List.copyOf(told), when + "told");
         assertEquals(texts(step, "returned"), List.copyOf(returned), when + "returned");
         told.clear();
@@ -310,7 +242,9 @@ class VectorsTest {
         until = said.isJsonNull() ? Optional.empty() : Optional.of(said.getAsLong());
       }
       Optional<Long> seen =
-          isValid() ? Optional.of(sinceBase(latest().plus(held.remaining()))) : Optional.empty();
+          isValid()
+              ? Optional.of(sinceBase(clock.latest().plus(held.remaining())))
+              : Optional.empty();
       assertEquals(until, seen, when + "until");
       if (step.has("max_hold")) {
         Optional<BootInstant> ends =
@@ -319,46 +253,55 @@ class VectorsTest {
         assertEquals(step.get("max_hold").getAsLong(), told, when + "max_hold");
       }
       if (step.has("open")) {
-        List<Integer> open = new ArrayList<>();
-        step.getAsJsonArray("open").forEach(number -> open.add(number.getAsInt()));
-        List<FakeCall> live = streams.stream().filter(FakeCall::isOpen).toList();
-        assertEquals(
-            open, live.stream().map(one -> streams.indexOf(one) + 1).toList(), when + "open");
+        List<String> open =
+            IntStream.rangeClosed(1, sidecar.streams().size())
+                .filter(number -> stream(number).isOpen())
+                .mapToObj(Integer::toString)
+                .toList();
+        assertEquals(texts(step, "open"), open, when + "open");
       }
     }
 
     private static long sinceBase(BootInstant moment) {
-      return moment.sinceBoot().toMillis() - BASE;
+      return moment.sinceBoot().toMillis() - Said.BASES.get("ours");
     }
 
     private static List<String> texts(JsonObject step, String name) {
-      List<String> texts = new ArrayList<>();
-      if (step.has(name)) {
-        step.getAsJsonArray(name).forEach(text -> texts.add(text.getAsString()));
-      }
-      return texts;
+      return step.has(name)
+          ? step.getAsJsonArray(name).asList().stream().map(JsonElement::getAsString).toList()
+          : List.of();
     }
 
     /** Begins what the holder does; what would block has a thread of its own. */
     private void start(String name, JsonObject deed) {
       switch (name) {
         case "hold" ->
-            HoldOpening.open(context, requestOf(deed), Optional.of(this::tell), time)
+            client
+                .holdAsync(requestOf(deed), this::tell)
                 .whenComplete(
                     (granted, error) -> {
                       held = (Kept) granted;
                       ended(name, "held", error);
                     });
         case "release" -> block(name, () -> bare(((Hold) held).release().getOutcome()));
-        case "save_checkpoint" ->
+        case "save_checkpoint" -> {
+          byte[] value = Said.text(deed, "value", "").getBytes(StandardCharsets.UTF_8);
+          block(name, () -> held.save(value));
+        }
+        case "report_progress" ->
             block(
                 name,
-                () -> held.save(deed.get("value").getAsString().getBytes(StandardCharsets.UTF_8)));
-        case "report_progress" -> block(name, () -> held.reportProgress(), "done");
-        case "extend_lease" -> {
-          Duration maxHold = Duration.ofMillis(deed.get("max_hold").getAsLong());
-          block(name, () -> ((Hold) held).extend(maxHold), "done");
-        }
+                () -> {
+                  held.reportProgress();
+                  return "done";
+                });
+        case "extend_lease" ->
+            block(
+                name,
+                () -> {
+                  ((Hold) held).extend(Duration.ofMillis(deed.get("max_hold").getAsLong()));
+                  return "done";
+                });
         case "next_run" ->
             block(
                 name,
@@ -381,20 +324,8 @@ class VectorsTest {
       }
     }
 
-    private void block(String name, Executable deed, String done) {
-      block(
-          name,
-          () -> {
-            try {
-              deed.execute();
-            } catch (Throwable error) {
-              throw (Exception) error;
-            }
-            return done;
-          });
-    }
-
-    private void block(String name, Callable<?> deed) {
+    /** Does what may block. */
+    void block(String name, Callable<?> deed) {
       Runnable task =
           () -> {
             try {
@@ -426,7 +357,7 @@ class VectorsTest {
         return "busy " + bare(busy.reason());
       }
       if (error instanceof LostException lost) {
-        return "lost " + bare(lost.loss().reason());
+        return "lost " + lost.loss().reasonName();
       }
       if (deed.equals("release")) {
         return "unconfirmed";
@@ -440,9 +371,7 @@ class VectorsTest {
 
     /** The name of a value, without that of its enum. */
     private static String bare(Enum<?> value) {
-      return value
-          .name()
-          .replaceFirst("^(RELEASE_OUTCOME|LOSS_REASON|BUSY_REASON|COMPLETION_RESULT)_", "");
+      return value.name().replaceFirst("^(RELEASE_OUTCOME|BUSY_REASON|COMPLETION_RESULT)_", "");
     }
 
     private synchronized void tell(ScheduleEvent event) {
@@ -470,7 +399,7 @@ class VectorsTest {
       } else if (event instanceof HoldEvent.Revoked revoked) {
         told.add("revoked by " + revoked.notice().by());
       } else if (event instanceof HoldEvent.Lost lost) {
-        told.add("lost " + bare(lost.loss().reason()));
+        told.add("lost " + lost.loss().reasonName());
       } else if (!(event instanceof HoldEvent.Granted)) {
         told.add(event.getClass().getSimpleName().toLowerCase(Locale.ROOT));
       }

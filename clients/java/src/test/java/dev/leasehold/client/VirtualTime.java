@@ -1,10 +1,9 @@
 package dev.leasehold.client;
 
-import java.util.ArrayDeque;
-import java.util.Comparator;
 import java.util.PriorityQueue;
 import java.util.Queue;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Delayed;
 import java.util.concurrent.Executors;
 import java.util.concurrent.FutureTask;
@@ -17,9 +16,8 @@ import java.util.concurrent.TimeUnit;
  * is an executor of is not used, but its form.
  */
 final class VirtualTime extends ScheduledThreadPoolExecutor {
-  private final Queue<Runnable> ready = new ArrayDeque<>();
-  private final PriorityQueue<Timer<?>> timers =
-      new PriorityQueue<>(Comparator.comparingLong((Timer<?> timer) -> timer.at));
+  private final Queue<Runnable> ready = new ConcurrentLinkedQueue<>();
+  private final PriorityQueue<Timer<?>> timers = new PriorityQueue<>();
   private long now;
 
   VirtualTime() {
@@ -54,17 +52,13 @@ final class VirtualTime extends ScheduledThreadPoolExecutor {
 
   /** Runs all that does not wait for its time. */
   void settle() {
-    for (Runnable next = take(); next != null; next = take()) {
+    for (Runnable next = ready.poll(); next != null; next = ready.poll()) {
       next.run();
     }
   }
 
-  private synchronized Runnable take() {
-    return ready.poll();
-  }
-
   @Override
-  public synchronized void execute(Runnable task) {
+  public void execute(Runnable task) {
     ready.add(task);
   }
 

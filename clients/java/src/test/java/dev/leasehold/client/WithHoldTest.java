@@ -1,9 +1,12 @@
 package dev.leasehold.client;
 
+import static dev.leasehold.client.FakeSidecar.GONE;
+import static dev.leasehold.client.FakeSidecar.TAKEN;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.internal.GrpcLeaseholdClient;
@@ -12,7 +15,6 @@ import dev.leasehold.client.internal.hold.Leader;
 import dev.leasehold.v1.LossReason;
 import io.grpc.Status;
 import java.io.IOException;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -26,83 +28,65 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The blocking forms, whose thread is interrupted: once, and term after term. */
-class WithHoldTest extends BenchTest {
-  private final CompletableFuture<Thread> inside = new CompletableFuture<>();
-
+class WithHoldTest extends Bench {
   private <T> Future<T> under(HoldBody<T, Exception> body) {
     return threads.submit(() -> client.withHold(SPEC, body));
   }
 
-  private Void sleep(Hold hold) throws InterruptedException {
-    inside.complete(Thread.currentThread());
-    new CountDownLatch(1).await();
-    return null;
-  }
-
-  @Test
-  void aBodyGivesItsResultAndTheLockIsReleased() throws Exception {
-    Future<Long> result = under(Hold::fencingToken);
-    FakeCall call = grant();
-    assertEquals(65_536, soon(result));
-    assertAsked("release 1");
-    call.awaitEnd();
-    sidecar.on("release", FakeSidecar.TAKEN);
-    result = under(Hold::fencingToken);
-    grant();
-    LossReason found = failure(LostException.class, result).loss().reason();
-    assertEquals(LossReason.LOSS_REASON_TAKEN, found, "S13");
+  /** A body that does nothing else. */
+  private static HoldBody<Void, Exception> throwing(Exception thrown) {
+    return hold -> {
+      throw thrown;
+    };
   }
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void s13WhatTheBodyThrowsGoesBeforeWhatItsReleaseFinds(boolean lost) throws Exception {
     if (lost) {
-      sidecar.on("release", FakeSidecar.TAKEN);
+      sidecar.on("release", TAKEN);
     }
     IOException boom = new IOException("boom");
-    Future<Void> result =
-        under(
-            hold -> {
-              throw boom;
-            });
+    Future<Void> result = under(throwing(boom));
     grant();
-    assertSame(boom, failure(result));
+    assertSame(boom, failure(IOException.class, result));
     assertAsked("release 1");
-    assertEquals(lost ? 1 : 0, boom.getSuppressed().length);
-    for (Throwable suppressed : boom.getSuppressed()) {
-      assertInstanceOf(LostException.class, suppressed);
-    }
+    List<?> found = Stream.of(boom.getSuppressed()).map(Object::getClass).toList();
+    assertEquals(lost ? List.of(LostException.class) : List.of(), found);
   }
 
   @Test
   void s4ALossInterruptsTheBodyAtOnceAndIsWhatTheCallerSees() throws Exception {
-    Future<Void> result = under(this::sleep);
+    CountDownLatch inside = new CountDownLatch(1);
+    Future<Void> result =
+        under(
+            hold -> {
+              inside.countDown();
+              new CountDownLatch(1).await();
+              return null;
+            });
     grant();
-    soon(inside);
-    bench.clock.advance(58);
+    await(inside);
+    expire();
     LostException lost = failure(LostException.class, result);
     assertInstanceOf(InterruptedException.class, lost.getCause());
   }
 
   @Test
   void noInterruptOutlivesTheBlockAndABodyThatNoticesNoLossFailsAllTheSame() throws Exception {
+    HoldBody<String, Exception> body =
+        hold -> {
+          expire();
+          // It finds out, and interrupts this thread.
+          assertFalse(hold.isValid());
+          assertTrue(Thread.currentThread().isInterrupted());
+          return "done";
+        };
     Future<Boolean> interruptedAfterwards =
         threads.submit(
             () -> {
-              try {
-                client.withHold(
-                    SPEC,
-                    hold -> {
-                      bench.clock.advance(58);
-                      // It finds out, and interrupts this thread.
-                      assertFalse(hold.isValid());
-                      assertTrue(Thread.currentThread().isInterrupted());
-                      return "done";
-                    });
-              } catch (LostException expected) {
-                return Thread.currentThread().isInterrupted();
-              }
-              throw new AssertionError("the loss was not told");
+              assertThrows(LostException.class, () -> client.withHold(SPEC, body));
+              return Thread.currentThread().isInterrupted();
             });
     grant();
     assertFalse(soon(interruptedAfterwards));
@@ -125,17 +109,17 @@ class WithHoldTest extends BenchTest {
 
   @Test
   void s12AFutureThatIsCancelledLeavesTheQueue() throws Exception {
-    CompletableFuture<Hold> asked = bench.ask();
-    FakeCall call = sidecar.hold();
+    CompletableFuture<Hold> asked = ask(SPEC);
+    FakeCall call = sidecar.next("hold");
     asked.cancel(true);
     call.awaitEnd();
   }
 
-  private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
+  private final List<Long> pauses = Collections.synchronizedList(new ArrayList<>());
 
   /** Leads without real pauses. */
   private <T> Future<T> lead(HoldBody<T, Exception> term) {
-    Pacing pacing = new Pacing(pauses::add, () -> 0.5);
+    Pacing pacing = new Pacing(pause -> pauses.add(pause.toMillis()), () -> 0.5);
     GrpcLeaseholdClient grpc = (GrpcLeaseholdClient) client;
     Leader leader = new Leader(() -> grpc.term(SPEC, Optional.empty()), pacing);
     return threads.submit(() -> leader.lead(term));
@@ -158,15 +142,13 @@ class WithHoldTest extends BenchTest {
   void s4ALossInterruptsTheTermAndTheLockIsTakenAgain() throws Exception {
     Future<String> result = leadUntil(3);
     for (int failed = 0; failed < 6; failed++) {
-      sidecar.hold().end(FakeSidecar.GONE);
+      sidecar.next("hold").end(GONE);
     }
     grant().tell("lost: {reason: BROKEN}");
     grant().tell("lost: {reason: BROKEN}");
     grant();
     assertEquals("term 3", soon(result));
-    Stream<Long> millis = pauses.stream().map(Duration::toMillis);
-    assertEquals(
-        List.of(550L, 1_050L, 2_050L, 4_050L, 5_050L, 5_050L, 550L, 550L), millis.toList());
+    assertEquals(List.of(550L, 1_050L, 2_050L, 4_050L, 5_050L, 5_050L, 550L, 550L), pauses);
     // S13: the lost ones know.
     assertAsked("release 1", "release 1", "release 1");
   }
@@ -175,23 +157,19 @@ class WithHoldTest extends BenchTest {
   void whatATermThrowsEndsItAfterTheRelease() throws Exception {
     LostException other = new LostException(new Loss(LossReason.LOSS_REASON_TAKEN, "another lock"));
     for (Exception thrown : List.of(new IOException("boom"), other)) {
-      Future<Void> result =
-          lead(
-              term -> {
-                throw thrown;
-              });
+      Future<Void> result = lead(throwing(thrown));
       grant();
-      assertSame(thrown, failure(result));
+      assertSame(thrown, failure(Exception.class, result));
     }
     assertAsked("release 1", "release 1");
   }
 
   @Test
   void aTermThatOnlyItsReleaseFindsLostIsFollowedByAnother() throws Exception {
-    sidecar.on("release", FakeSidecar.TAKEN);
+    sidecar.on("release", TAKEN);
     Future<String> result = leadUntil(1);
     grant();
-    FakeCall second = sidecar.hold();
+    FakeCall second = sidecar.next("hold");
     assertEquals(1, pauses.size());
     sidecar.on("release", "outcome: RELEASED");
     second.tell(FakeSidecar.GRANTED);
@@ -201,12 +179,12 @@ class WithHoldTest extends BenchTest {
   @Test
   void aRefusalThatDoesNotPassOrAClosedClientEndsIt() throws Exception {
     Future<String> result = leadUntil(1);
-    sidecar.hold().end("code: PERMISSION_DENIED, reason: ACCESS_DENIED");
-    assertEquals(
-        Optional.of(Reason.ACCESS_DENIED), failure(RefusedException.class, result).reason());
+    sidecar.next("hold").end("code: PERMISSION_DENIED, reason: ACCESS_DENIED");
+    Optional<Reason> denied = failure(RefusedException.class, result).reason();
+    assertEquals(Optional.of(Reason.ACCESS_DENIED), denied);
     // Also between two terms.
     result = threads.submit(() -> client.lead(SPEC, term -> null));
-    sidecar.hold().end(FakeSidecar.GONE);
+    sidecar.next("hold").end(GONE);
     client.close();
     assertEquals(Status.Code.CANCELLED, failure(RefusedException.class, result).code());
   }

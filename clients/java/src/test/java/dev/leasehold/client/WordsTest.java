@@ -1,6 +1,7 @@
 package dev.leasehold.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
@@ -31,6 +32,8 @@ import java.util.List;
 import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Errors are in the words that all clients use: each line of proto/vectors/words.jsonl. */
 class WordsTest {
@@ -120,6 +123,16 @@ class WordsTest {
     assertEquals(Optional.of(Duration.ofSeconds(3)), refusal.retryAfter());
   }
 
+  @ParameterizedTest
+  @ValueSource(ints = {0, 9_999})
+  void s33ABusyLockTellsThePriorityStatusThatItKnows(int unknown) {
+    Busy busy = Busy.newBuilder().setPriorityStatusValue(unknown).setHeldPermits(3).build();
+    BusyException told = new BusyException(busy);
+    assertEquals(Optional.empty(), told.priorityStatus());
+    assertFalse(told.getMessage().contains("priority"), told.getMessage());
+    assertEquals(3, told.heldPermits());
+  }
+
   @Test
   void anUnknownReasonKeepsItsNameAndEveryReasonOfTheApiIsKnown() {
     RefusedException refusal = refusal(Status.Code.INTERNAL, "NEW_ONE");
@@ -137,13 +150,8 @@ class WordsTest {
         broken(Status.Code.UNAVAILABLE, "io exception", new IOException("Connection refused"));
     assertEquals(Optional.empty(), refusal.reasonName());
     assertTrue(refusal.getMessage().contains("Connection refused"), refusal.getMessage());
-  }
-
-  @Test
-  void aChannelThatWasClosedWhileACallBeganIsABrokenConnection() {
     // What gRPC says of a call that meets the end of its connection.
-    RefusedException refusal =
-        broken(Status.Code.UNKNOWN, "channel closed", new ClosedChannelException());
+    refusal = broken(Status.Code.UNKNOWN, "channel closed", new ClosedChannelException());
     assertEquals(Status.Code.UNAVAILABLE, refusal.code());
     assertTrue(Refusals.isBreak(refusal));
     assertTrue(refusal.getMessage().contains("channel closed"), refusal.getMessage());

@@ -158,14 +158,11 @@ class SidecarTest {
     try (Hold hold = client.hold(LeaseSpec.of("job"))) {
       sidecar.lose("job");
       sidecar.waitUntilAvailable("job");
-      assertThrows(InterruptedException.class, () -> hold.lost().thenCompose(x -> never()).get());
+      CompletableFuture<Void> never = hold.lost().thenCompose(loss -> new CompletableFuture<>());
+      assertThrows(InterruptedException.class, never::get);
     } catch (dev.leasehold.client.LostException lost) {
       assertEquals(LossReason.LOSS_REASON_BROKEN, lost.loss().reason());
     }
-  }
-
-  private static CompletableFuture<Void> never() {
-    return new CompletableFuture<>();
   }
 
   @Test

@@ -24,7 +24,7 @@ public final class Holder {
   }
 
   /** Leaves a host's name out that is not printable ASCII: the sidecar would refuse it (S19). */
-  static String named(Optional<String> host, long process) {
+  public static String named(Optional<String> host, long process) {
     String id = Long.toString(process);
     return host.filter(name -> name.matches("[!-~]+"))
         .map(
