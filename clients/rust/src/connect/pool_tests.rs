@@ -1,17 +1,10 @@
 //! Over which connection a call goes: what a sidecar granted is known there alone (S37, S38).
 
+use serde_json::{Value, json};
 use tonic::Status;
 
-use crate::fake::{Bench, grant, seconds, soon, too_old};
-use crate::proto::acquire_lease_response::Outcome;
-use crate::proto::hold_lease_response::Event;
-use crate::proto::{AcquireLeaseResponse, Grant};
+use crate::fake::{Bench, granted, run, seconds, soon, too_old};
 use crate::{LeaseSpec, Reason, ScheduleSpec, Subscription};
-
-fn acquired(lease_id: &str) -> AcquireLeaseResponse {
-    let granted = Grant { lease_id: lease_id.to_owned(), ..grant() };
-    AcquireLeaseResponse { outcome: Some(Outcome::Granted(granted)) }
-}
 
 /// Over which connections these calls came.
 fn connections(bench: &Bench, call: &str) -> Vec<usize> {
@@ -42,11 +35,10 @@ async fn s37_a_sidecar_that_is_too_old_is_left_and_what_it_holds_is_ended_there(
     let holding = tokio::spawn(bench.client.hold(spec).into_future());
     bench.opened().await.fail(too_old());
     let stream = bench.opened().await;
-    stream.tell(Event::Granted(grant()));
+    stream.tell(&granted(Value::Null));
     let newer = holding.await.unwrap().unwrap().granted().unwrap();
     assert_eq!((subscribed.asked.connection, stream.asked.connection), (1, 2));
-    let run = crate::proto::Run { grant: Some(grant()), ..crate::fake::run() };
-    subscribed.tell(crate::proto::subscribe_schedule_response::Event::Run(run));
+    subscribed.tell(&run(Value::Null));
     waiting.await.unwrap().unwrap().succeeded().await.unwrap();
     assert_eq!(connections(&bench, "complete_run"), [1]);
     for hold in [newer, kept] {
@@ -63,7 +55,7 @@ async fn s37_a_resume_leaves_a_sidecar_that_is_too_old_and_the_hold_is_released_
     bench.opened().await.fail(too_old());
     let stream = bench.opened().await;
     assert_eq!(stream.asked.connection, 2);
-    stream.tell(Event::Granted(Grant { generation: 2, ..grant() }));
+    stream.tell(&granted(json!({"generation": 2})));
     hold.release().await.unwrap();
     assert_eq!(connections(&bench, "release_lease"), [2]);
 }
@@ -71,13 +63,13 @@ async fn s37_a_resume_leaves_a_sidecar_that_is_too_old_and_the_hold_is_released_
 #[tokio::test(start_paused = true)]
 async fn s37_a_call_is_asked_again_in_its_wait_where_its_release_would_go() {
     let bench = Bench::new();
-    bench.sidecar.always("acquire_lease", Err::<AcquireLeaseResponse, _>(too_old()));
+    bench.sidecar.always("acquire_lease", Err(too_old()));
     let error = bench.client.acquire(LeaseSpec::new("f")).await.unwrap_err();
     assert_eq!(error.reason(), Some(&Reason::Unsupported), "{error}");
     let spec = LeaseSpec::new("f").with_wait(seconds(60));
     let granting = async {
         tokio::time::sleep(seconds(1)).await;
-        bench.sidecar.always("acquire_lease", Ok(acquired("lease-1")));
+        bench.sidecar.always("acquire_lease", Ok(granted(Value::Null)));
     };
     let (granted, ()) = tokio::join!(bench.client.acquire(spec), granting);
     assert!(granted.unwrap().granted().is_some());
@@ -98,7 +90,8 @@ async fn what_was_acquired_beside_many_that_wait_is_ended_where_it_was_granted()
     let asked = connections(&bench, "acquire_lease");
     assert_eq!((asked.len(), asked.iter().filter(|it| **it == 2).count()), (101, 1));
     for (lease, connection) in asked.iter().enumerate() {
-        bench.sidecar.answer("acquire_lease", acquired(&format!("{connection}-{lease}")));
+        let lease_id = format!("{connection}-{lease}");
+        bench.sidecar.answer("acquire_lease", &granted(json!({"lease_id": lease_id})));
     }
     for acquired in waiting {
         let lease_id = soon(acquired).await.unwrap();

@@ -33,8 +33,6 @@ mod tests {
     use super::*;
     use crate::LeaseSpec;
     use crate::fake::Bench;
-    use crate::proto::Busy;
-    use crate::proto::hold_lease_response::Event;
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -65,7 +63,7 @@ mod tests {
         let asked = tokio::spawn(asked.with_context(traced()));
         let stream = bench.opened().await;
         assert_eq!(stream.asked.metadata("traceparent"), PARENT);
-        stream.tell(Event::Busy(Busy::default()));
+        stream.tell(&serde_json::json!({"busy": {}}));
         asked.await.unwrap().unwrap();
     }
 }

@@ -7,18 +7,17 @@ use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::Instant;
 use tonic::Status;
 
 use crate::boot_clock::{BootInstant, Clock};
 use crate::messages::wire_duration;
-use crate::proto::hold_lease_response::Event;
-use crate::proto::*;
+use crate::proto::{BootTime, Validity};
 use crate::{Client, ClientBuilder, Hold, HoldEvent};
 pub(crate) use sidecar::{Opened, Sidecar};
-pub(crate) use words::{Words, base, run, status};
+pub(crate) use words::{Words, base, status};
 
 /// The boot id of our kernel.
 pub(crate) const OURS: &str = "kernel-a";
@@ -79,12 +78,8 @@ impl Bench {
     /// A sidecar that says of each release and completion that the store has it.
     pub(crate) fn new() -> Self {
         let bench = Self::of(Client::builder("a test"));
-        let outcome = ReleaseOutcome::Released.into();
-        let result = Some(ReleaseResult { outcome, ..ReleaseResult::default() });
-        bench.sidecar.always("release_lease", Ok(ReleaseLeaseResponse { result }));
-        let result = CompletionResult::Recorded.into();
-        let completed = CompleteRunResponse { result, ..CompleteRunResponse::default() };
-        bench.sidecar.always("complete_run", Ok(completed));
+        bench.sidecar.always("release_lease", Ok(json!({"outcome": "RELEASED"})));
+        bench.sidecar.always("complete_run", Ok(json!({"result": "RECORDED"})));
         bench
     }
 
@@ -108,18 +103,19 @@ impl Bench {
 
     /// A hold that was granted until 1,058 s, its stream, and what happens to it.
     pub(crate) async fn held(&mut self) -> (Hold, Opened, UnboundedReceiver<HoldEvent>) {
-        self.granted(grant()).await
+        self.granted(Value::Null).await
     }
 
+    /// One of whose grant this is said, too.
     pub(crate) async fn granted(
         &mut self,
-        grant: Grant,
+        more: Value,
     ) -> (Hold, Opened, UnboundedReceiver<HoldEvent>) {
         let (sender, events) = unbounded_channel();
         let holding = self.client.hold(crate::LeaseSpec::new("f")).events(sender).into_future();
         let granting = async {
             let stream = self.opened().await;
-            stream.tell(Event::Granted(grant));
+            stream.tell(&granted(more));
             stream
         };
         let (outcome, stream) = tokio::join!(holding, granting);
@@ -142,9 +138,20 @@ pub(crate) fn validity(until: u64, valid_for: u64) -> Validity {
     Validity { valid_until, valid_for: Some(wire_duration(seconds(valid_for))) }
 }
 
-/// A grant until 1,058 s.
-pub(crate) fn grant() -> Grant {
-    Grant { validity: Some(validity(1_058, 58)), ..words::grant(&json!({})) }
+/// What tells a grant until 1,058 s, and this of it.
+pub(crate) fn granted(more: Value) -> Value {
+    json!({"granted": valid(more)})
+}
+
+/// The same of a run.
+pub(crate) fn run(more: Value) -> Value {
+    json!({"run": valid(more)})
+}
+
+fn valid(mut said: Value) -> Value {
+    said["until"] = 58_000.into();
+    said["for"] = 58_000.into();
+    said
 }
 
 /// What a sidecar says that is too old for a request (S37).

@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use prost::Message;
+use protox::prost_reflect::{DynamicMessage, MessageDescriptor};
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -15,7 +17,7 @@ use tonic::metadata::MetadataMap;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use super::soon;
+use super::{Words, soon};
 use crate::connect::Dial;
 use crate::hold::HoldState;
 use crate::proto::lease_service_server::{LeaseService, LeaseServiceServer};
@@ -24,29 +26,6 @@ use crate::proto::*;
 
 /// What a call, or a stream, is answered with: a message as it is sent.
 pub(crate) type Answer = Result<Vec<u8>, Status>;
-
-/// A message, or an event of a stream.
-pub(crate) trait Told {
-    fn bytes(self) -> Vec<u8>;
-}
-
-impl<M: Message> Told for M {
-    fn bytes(self) -> Vec<u8> {
-        self.encode_to_vec()
-    }
-}
-
-impl Told for hold_lease_response::Event {
-    fn bytes(self) -> Vec<u8> {
-        HoldLeaseResponse { event: Some(self) }.encode_to_vec()
-    }
-}
-
-impl Told for subscribe_schedule_response::Event {
-    fn bytes(self) -> Vec<u8> {
-        SubscribeScheduleResponse { event: Some(self) }.encode_to_vec()
-    }
-}
 
 /// A call that a client has made.
 #[derive(Clone)]
@@ -66,6 +45,10 @@ impl Asked {
         M::decode(self.request.as_slice()).unwrap()
     }
 
+    pub(super) fn decoded(&self, kind: MessageDescriptor) -> DynamicMessage {
+        DynamicMessage::decode(kind, self.request.as_slice()).unwrap()
+    }
+
     /// What came with it under this name, or nothing.
     pub(crate) fn metadata(&self, name: &str) -> &str {
         self.metadata.get(name).map_or("", |value| value.to_str().unwrap())
@@ -79,8 +62,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    pub(crate) fn tell(&self, message: impl Told) {
-        self.say(message.bytes());
+    pub(crate) fn tell(&self, said: &Value) {
+        self.say(Words::new("ours").told(self.asked.call, said));
     }
 
     pub(crate) fn say(&self, bytes: Vec<u8>) {
@@ -169,8 +152,8 @@ impl Sidecar {
         }
     }
 
-    pub(crate) fn answer(&self, call: &str, message: impl Message) {
-        self.give(call, Ok(message.encode_to_vec()));
+    pub(crate) fn answer(&self, call: &str, said: &Value) {
+        self.give(call, Ok(Words::new("ours").told(call, said)));
     }
 
     pub(crate) fn refuse(&self, call: &str, status: Status) {
@@ -178,8 +161,8 @@ impl Sidecar {
     }
 
     /// Answers all calls of this name to which nothing else is given.
-    pub(crate) fn always(&self, call: &'static str, answer: Result<impl Message, Status>) {
-        let answer = answer.map(|message| message.encode_to_vec());
+    pub(crate) fn always(&self, call: &'static str, answer: Result<Value, Status>) {
+        let answer = answer.map(|said| Words::new("ours").told(call, &said));
         self.state().always.insert(call, answer);
     }
 

@@ -1,18 +1,22 @@
-//! The words of `proto/vectors` for what goes over the wire: events and answers, and what was sent.
+//! The words of `proto/vectors` for what goes over the wire: messages, and what was sent.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use serde_json::Value;
+use prost::Message as _;
+use protox::prost_reflect::{
+    DescriptorPool, DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor,
+    MethodDescriptor, ReflectMessage as _, Value as Field,
+};
+use serde_json::{Value, json};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::OURS;
-use super::sidecar::{Asked, Told};
-use crate::messages::{duration, wire_duration};
+use super::sidecar::Asked;
+use crate::messages::duration;
 use crate::proto::hold_lease_request::Start;
-use crate::proto::hold_lease_response::Event as OfHold;
-use crate::proto::subscribe_schedule_response::Event as OfRun;
 use crate::proto::*;
 
 /// What the clock of a kernel reads when a vector begins, in milliseconds. Two have our boot id, and are not
@@ -24,6 +28,63 @@ pub(crate) fn base(kernel: &str) -> u64 {
         "ahead" => 3_000_000,
         "behind" => 500_000,
         _ => panic!("there is no kernel {kernel}"),
+    }
+}
+
+/// The API, as its files describe it.
+static API: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto");
+    let files = ["leasehold/v1/lease_service.proto", "leasehold/v1/schedule_service.proto"];
+    DescriptorPool::from_file_descriptor_set(protox::compile(files, [folder]).unwrap()).unwrap()
+});
+
+/// The call that the stubs have under this name.
+fn method(call: &str) -> MethodDescriptor {
+    let mut methods = API.services().flat_map(|service| service.methods().collect::<Vec<_>>());
+    methods.find(|method| snake(method.name()) == call).unwrap()
+}
+
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    snake
+}
+
+/// What the names of a kind's values begin with.
+fn prefix(kind: &EnumDescriptor) -> String {
+    snake(kind.name()).to_uppercase() + "_"
+}
+
+/// What fields are called, where that is not their name.
+fn name_of(field: &FieldDescriptor) -> String {
+    match field.name() {
+        "validity" => "for",
+        "max_hold_ends" => "max_hold",
+        "time_left" => "left",
+        "break_note" => "by",
+        "resume_token" => "token",
+        "loss_reason" => "loss",
+        name => name,
+    }
+    .to_owned()
+}
+
+/// What is said of messages that say nothing else.
+fn usual(message: &str) -> Value {
+    match message {
+        "Grant" => json!({
+            "lease_id": "lease-1", "token": "resume-1", "lock_path": "locks/p/h/f/s/FUNCTION",
+            "fencing_token": 65_536, "generation": 1,
+        }),
+        "Run" => json!({"run_id": "run-1", "scheduled_at": 1_800}),
+        "Recorded" => json!({"run_id": "run-1"}),
+        "GetHoldResponse" => json!({"state": "HELD"}),
+        _ => Value::Null,
     }
 }
 
@@ -40,7 +101,6 @@ impl Words {
 
     /// What was sent.
     pub(crate) fn said(&mut self, asked: &Asked) -> String {
-        let outcome = |outcome: RunOutcome| outcome.as_str_name().replace("RUN_OUTCOME_", "");
         let said = match asked.call {
             "hold_lease" => {
                 let HoldLeaseRequest { start, needs } = asked.request();
@@ -57,29 +117,7 @@ impl Words {
                 let resume = request.resume.map(|resume| format!(" {}", self.resume(&resume)));
                 format!("subscribe{again}{}", resume.unwrap_or_default())
             }
-            "release_lease" => {
-                format!("release {}", asked.request::<ReleaseLeaseRequest>().generation)
-            }
-            "get_hold" => format!("get_hold {}", asked.request::<GetHoldRequest>().generation),
-            "report_progress" => {
-                let request: ReportProgressRequest = asked.request();
-                format!("report_progress {}", request.generation)
-            }
-            "extend_lease" => {
-                let request: ExtendLeaseRequest = asked.request();
-                let max_hold = duration(request.max_hold.as_ref()).as_millis();
-                format!("extend_lease {} {max_hold}", request.generation)
-            }
-            "save_checkpoint" => {
-                let request: SaveCheckpointRequest = asked.request();
-                let value = String::from_utf8(request.value).unwrap();
-                format!("save_checkpoint {} {value}", request.generation)
-            }
-            "complete_run" => {
-                let request: CompleteRunRequest = asked.request();
-                format!("complete_run {} {}", request.generation, outcome(request.outcome()))
-            }
-            call => call.to_owned(),
+            _ => unary(asked),
         };
         let ends = matches!(asked.call, "release_lease" | "complete_run");
         if ends && asked.while_valid {
@@ -101,154 +139,120 @@ impl Words {
         format!("resume {}{} attempt {attempt}", resume.resume_token, told.unwrap_or_default())
     }
 
-    /// The answer to a call.
-    pub(crate) fn answer(&self, call: &str, said: &Value) -> Vec<u8> {
-        let (validity, max_hold_ends) = (self.validity(said), self.limit(&said["max_hold"]));
-        match call {
-            "release_lease" => ReleaseLeaseResponse { result: Some(result(said)) }.bytes(),
-            "get_hold" => GetHoldResponse {
-                validity,
-                max_hold_ends,
-                state: HoldState::from_str_name(&named("HOLD_STATE", &said["state"], "HELD"))
-                    .unwrap()
-                    .into(),
-                break_note: said.get("by").map(|_| note(said)),
-                ..GetHoldResponse::default()
-            }
-            .bytes(),
-            "report_progress" => ReportProgressResponse { validity }.bytes(),
-            "extend_lease" => {
-                let resume_token = text(said, "token", "");
-                let max_hold_ends_at = None;
-                ExtendLeaseResponse { validity, max_hold_ends_at, max_hold_ends, resume_token }
-                    .bytes()
-            }
-            "save_checkpoint" => {
-                SaveCheckpointResponse { version: number(said, "version", 0), validity }.bytes()
-            }
-            "complete_run" => {
-                let result = named("COMPLETION_RESULT", &said["result"], "");
-                let result = CompletionResult::from_str_name(&result).unwrap().into();
-                CompleteRunResponse { result, ..CompleteRunResponse::default() }.bytes()
-            }
-            _ => panic!("there is no call {call}"),
+    /// An answer to a call, or a message of its stream.
+    pub(crate) fn told(&self, call: &str, said: &Value) -> Vec<u8> {
+        let mut said = said.clone();
+        // The deadline of a run is the end of max_hold of its grant, unless that is said, too.
+        if let Some(run) = said.get_mut("run").filter(|run| run.get("max_hold").is_none())
+            && let Some(deadline) = run.get("deadline").cloned()
+        {
+            run["max_hold"] = deadline;
         }
+        self.message(&method(call).output(), &said).encode_to_vec()
     }
 
-    fn reading(&self, at: u64) -> BootTime {
-        let boot_id = if self.kernel == "elsewhere" { "kernel-b" } else { OURS };
-        BootTime { boot_id: boot_id.to_owned(), since_boot: Some(span(base(&self.kernel) + at)) }
-    }
-
-    fn validity(&self, said: &Value) -> Option<Validity> {
-        let valid_for = said["for"].as_u64()?;
-        let until = number(said, "until", 0);
-        Some(Validity { valid_until: Some(self.reading(until)), valid_for: Some(span(valid_for)) })
-    }
-
-    fn limit(&self, said: &Value) -> Option<Deadline> {
-        let (at, after) = (said["at"].as_u64()?, number(said, "after", 0));
-        Some(Deadline { at: Some(self.reading(at)), after: Some(span(after)) })
-    }
-
-    fn grant(&self, said: &Value, max_hold: &str) -> Grant {
-        let (validity, max_hold_ends) = (self.validity(said), self.limit(&said[max_hold]));
-        Grant { validity, max_hold_ends, ..grant(said) }
-    }
-
-    /// An event of a stream, which is that of a run or of a hold.
-    pub(crate) fn event(&self, is_run: bool, name: &str, said: &Value) -> Vec<u8> {
-        macro_rules! of_both {
-            ($event:ident($said:expr)) => {
-                if is_run { OfRun::$event($said).bytes() } else { OfHold::$event($said).bytes() }
-            };
+    /// The message with what is said of it.
+    fn message(&self, kind: &MessageDescriptor, said: &Value) -> DynamicMessage {
+        let mut message = DynamicMessage::new(kind.clone());
+        for said in [&usual(kind.name()), said] {
+            for field in kind.fields() {
+                let name = name_of(&field);
+                match field.kind() {
+                    // What is said of them stands beside what is said of this.
+                    Kind::Message(inner) if matches!(field.name(), "result" | "grant") => {
+                        message.set_field(&field, Field::Message(self.message(&inner, said)));
+                    }
+                    kind if said.get(&name).is_some() => {
+                        let list = said[&name].as_array().filter(|_| field.is_list());
+                        let value = match list {
+                            Some(all) => {
+                                Field::List(all.iter().map(|it| self.value(&kind, it)).collect())
+                            }
+                            None if name == "for" => self.validity(&kind, said),
+                            None => self.value(&kind, &said[&name]),
+                        };
+                        message.set_field(&field, value);
+                    }
+                    _ => {}
+                }
+            }
         }
-        let validity = self.validity(said);
-        match name {
-            "granted" => OfHold::Granted(self.grant(said, "max_hold")).bytes(),
-            "waiting" => {
-                let position = u32::try_from(number(said, "position", 0)).unwrap();
-                OfHold::Waiting(Waiting { position, record: None }).bytes()
+        message
+    }
+
+    fn validity(&self, kind: &Kind, said: &Value) -> Field {
+        self.value(kind, &json!({"valid_until": said["until"], "valid_for": said["for"]}))
+    }
+
+    fn value(&self, kind: &Kind, said: &Value) -> Field {
+        match kind {
+            Kind::Bool => Field::Bool(said.as_bool().unwrap()),
+            Kind::Uint32 => Field::U32(u32::try_from(said.as_u64().unwrap()).unwrap()),
+            Kind::Uint64 => Field::U64(said.as_u64().unwrap()),
+            Kind::Int64 => Field::I64(said.as_i64().unwrap()),
+            Kind::String => Field::String(said.as_str().unwrap().to_owned()),
+            Kind::Bytes => Field::Bytes(said.as_str().unwrap().to_owned().into()),
+            Kind::Enum(kind) => {
+                let named = |name| kind.get_value_by_name(&(prefix(kind) + name)).unwrap().number();
+                let number = said.as_i64().map(|number| i32::try_from(number).unwrap());
+                Field::EnumNumber(number.unwrap_or_else(|| named(said.as_str().unwrap())))
             }
-            "busy" => {
-                let reason = named("BUSY_REASON", &said["reason"], "");
-                let reason = BusyReason::from_str_name(&reason).unwrap().into();
-                OfHold::Busy(Busy { reason, ..Busy::default() }).bytes()
+            Kind::Message(kind) => {
+                let stated = match (kind.name(), said) {
+                    ("Duration", _) => {
+                        let span = Duration::from_millis(said.as_u64().unwrap());
+                        let span = crate::messages::wire_duration(span);
+                        let mut message = DynamicMessage::new(kind.clone());
+                        message.transcode_from(&span).unwrap();
+                        return Field::Message(message);
+                    }
+                    ("Timestamp", _) => json!({"seconds": said}),
+                    ("BootTime", _) => {
+                        let elsewhere = self.kernel == "elsewhere";
+                        let boot_id = if elsewhere { "kernel-b" } else { OURS };
+                        let since_boot = base(&self.kernel) + said.as_u64().unwrap();
+                        json!({"boot_id": boot_id, "since_boot": since_boot})
+                    }
+                    ("BreakNote", Value::String(_)) => json!({"broken_by": said}),
+                    _ => said.clone(),
+                };
+                Field::Message(self.message(kind, &stated))
             }
-            "released" => OfHold::Released(Released { result: Some(result(said)) }).bytes(),
-            "standby" => {
-                let understood = said.get("understood").map(|_| UnderstoodSchedule::default());
-                OfRun::Standby(Standby { understood, ..Standby::default() }).bytes()
-            }
-            "run" => OfRun::Run(Run {
-                attempt: u32::try_from(number(said, "attempt", 0)).unwrap(),
-                deadline: self.limit(&said["deadline"]),
-                grant: Some(self.grant(said, "deadline")),
-                ..run()
-            })
-            .bytes(),
-            "recorded" => {
-                OfRun::Recorded(Recorded { run_id: run().run_id, ..Recorded::default() }).bytes()
-            }
-            "definition_in_force" => {
-                let conflict = said["conflict"].as_bool().unwrap();
-                let definition = DefinitionInForce { conflict, ..DefinitionInForce::default() };
-                OfRun::DefinitionInForce(definition).bytes()
-            }
-            "renewed" => of_both!(Renewed(Renewed {
-                validity,
-                resume_token: text(said, "token", ""),
-                max_hold_ends: self.limit(&said["max_hold"]),
-            })),
-            "at_risk" => {
-                let cause = named("ERROR_REASON", &said["cause"], "");
-                let cause = ErrorReason::from_str_name(&cause).unwrap().into();
-                of_both!(AtRisk(AtRisk { validity, cause, detail: String::new() }))
-            }
-            "recovered" => of_both!(Recovered(Recovered { validity })),
-            "draining" => {
-                of_both!(Draining(Draining { time_left: Some(span(number(said, "left", 0))) }))
-            }
-            "revoked" => of_both!(Revoked(Revoked { validity, break_note: Some(note(said)) })),
-            "lost" => {
-                of_both!(Lost(Lost { reason: loss(&said["reason"]), ..Lost::default() }))
-            }
-            _ => panic!("there is no event {name}"),
+            other => panic!("nothing is said of {other:?}"),
         }
     }
 }
 
-/// A grant without a validity.
-pub(super) fn grant(said: &Value) -> Grant {
-    Grant {
-        lease_id: "lease-1".to_owned(),
-        resume_token: text(said, "token", "resume-1"),
-        lock_path: "locks/p/h/f/s/FUNCTION".to_owned(),
-        fencing_token: number(said, "fencing_token", 65_536),
-        generation: number(said, "generation", 1),
-        ..Grant::default()
+/// A call that is answered once: its name, its generation, and what else it says that is not as usual.
+fn unary(asked: &Asked) -> String {
+    let request = asked.decoded(method(asked.call).input());
+    let mut said = asked.call.replace("release_lease", "release");
+    if let Some(generation) = request.get_field_by_name("generation") {
+        said += &format!(" {}", generation.as_u64().unwrap());
     }
-}
-
-/// A run without a grant.
-pub(crate) fn run() -> Run {
-    let scheduled_at = Some(prost_types::Timestamp { seconds: 1_800, nanos: 0 });
-    Run { run_id: "run-1".to_owned(), scheduled_at, ..Run::default() }
+    for (field, value) in request.fields().filter(|(field, _)| field.name() != "generation") {
+        let word = match (field.kind(), value) {
+            (_, Field::String(text)) if matches!(text.as_str(), "lease-1" | "run-1") => continue,
+            (_, Field::String(text)) => text.clone(),
+            (_, Field::Bytes(bytes)) => String::from_utf8(bytes.to_vec()).unwrap(),
+            (Kind::Enum(kind), Field::EnumNumber(number)) => {
+                kind.get_value(*number).unwrap().name().replace(&prefix(&kind), "")
+            }
+            (_, Field::Message(message)) if message.descriptor().name() == "Duration" => {
+                let span: prost_types::Duration = message.transcode_to().unwrap();
+                duration(Some(&span)).as_millis().to_string()
+            }
+            _ => continue,
+        };
+        said += &format!(" {word}");
+    }
+    said
 }
 
 /// What a call, or a stream, is ended with.
 pub(crate) fn status(said: &Value) -> Status {
-    let code = match said["code"].as_str().unwrap() {
-        "UNAVAILABLE" => Code::Unavailable,
-        "INTERNAL" => Code::Internal,
-        "RESOURCE_EXHAUSTED" => Code::ResourceExhausted,
-        "UNAUTHENTICATED" => Code::Unauthenticated,
-        "FAILED_PRECONDITION" => Code::FailedPrecondition,
-        "INVALID_ARGUMENT" => Code::InvalidArgument,
-        "ABORTED" => Code::Aborted,
-        "UNIMPLEMENTED" => Code::Unimplemented,
-        code => panic!("there is no code {code}"),
-    };
+    let named = |code: &Code| snake(&format!("{code:?}")).to_uppercase();
+    let code = (0..17).map(Code::from_i32).find(|code| said["code"] == named(code)).unwrap();
     let Some(reason) = said["reason"].as_str() else { return Status::new(code, "so it is") };
     let loss = said["loss"].as_str().map(|loss| ("loss_reason".to_owned(), loss.to_owned()));
     let numbers = ["needs", "revision"]
@@ -257,36 +261,6 @@ pub(crate) fn status(said: &Value) -> Status {
     let metadata: HashMap<_, _> = loss.into_iter().chain(numbers).collect();
     let details = ErrorDetails::with_error_info(reason, "leasehold.dev", metadata);
     Status::with_error_details(code, "so it is", details)
-}
-
-fn span(milliseconds: u64) -> prost_types::Duration {
-    wire_duration(Duration::from_millis(milliseconds))
-}
-
-fn number(said: &Value, name: &str, default: u64) -> u64 {
-    said[name].as_u64().unwrap_or(default)
-}
-
-fn text(said: &Value, name: &str, default: &str) -> String {
-    said[name].as_str().unwrap_or(default).to_owned()
-}
-
-fn named(prefix: &str, name: &Value, default: &str) -> String {
-    format!("{prefix}_{}", name.as_str().unwrap_or(default))
-}
-
-fn loss(name: &Value) -> i32 {
-    LossReason::from_str_name(&named("LOSS_REASON", name, "UNSPECIFIED")).unwrap().into()
-}
-
-fn note(said: &Value) -> BreakNote {
-    BreakNote { broken_by: text(said, "by", ""), ..BreakNote::default() }
-}
-
-fn result(said: &Value) -> ReleaseResult {
-    let outcome = ReleaseOutcome::from_str_name(&named("RELEASE_OUTCOME", &said["outcome"], ""));
-    let (outcome, loss_reason) = (outcome.unwrap().into(), loss(&said["loss"]));
-    ReleaseResult { outcome, loss_reason, ..ReleaseResult::default() }
 }
 
 /// How a lock was asked for.

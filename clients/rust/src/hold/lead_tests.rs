@@ -1,16 +1,16 @@
 //! Leading: a term after the other, and what ends it.
 
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::{Code, Status};
 
 use super::*;
-use crate::fake::{Bench, Opened, grant, seconds, soon};
+use crate::fake::{Bench, Opened, granted, seconds, soon};
 use crate::hold::tests::taken;
+use crate::proto::HoldLeaseRequest;
 use crate::proto::hold_lease_request::Start;
-use crate::proto::hold_lease_response::Event;
-use crate::proto::{HoldLeaseRequest, Lost, Revoked};
 
 /// What the work of a term does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,7 @@ impl Leader {
         let request: HoldLeaseRequest = stream.asked.request();
         let Some(Start::Spec(spec)) = request.start else { panic!("a term is a new hold") };
         assert!(spec.wait_without_end, "a leader waits without end");
-        stream.tell(Event::Granted(grant()));
+        stream.tell(&granted(Value::Null));
         (soon(self.terms.recv()).await.unwrap(), stream)
     }
 
@@ -72,7 +72,7 @@ async fn a_leader_leads_again_after_a_loss_until_it_is_stopped() {
     let mut leader = Leader::start(&bench, Work::UntilLost);
     let (mut term, mut stream) = leader.term(&mut bench).await;
     for _ in 0..20 {
-        stream.tell(Event::Lost(Lost::default()));
+        stream.tell(&json!({"lost": {}}));
         soon(term.lost()).await;
         let lost = bench.client.clock.now();
         (term, stream) = leader.term(&mut bench).await;
@@ -110,7 +110,7 @@ async fn work_that_comes_back_ends_leading_with_its_value_or_error() {
         assert_eq!(bench.asked(), ["hold", "release 1"]);
     }
     // S13: the lock may have been another's while it worked.
-    bench.sidecar.answer("release_lease", taken());
+    bench.sidecar.answer("release_lease", &taken());
     let mut leader = Leader::start(&bench, Work::Once);
     let (_term, _stream) = leader.term(&mut bench).await;
     let error = leader.end(false).await.unwrap_err();
@@ -122,7 +122,7 @@ async fn s22_work_that_comes_back_after_its_notice_is_followed_by_another_term()
     let mut bench = Bench::new();
     let mut leader = Leader::start(&bench, Work::UntilRevoked);
     let (_term, stream) = leader.term(&mut bench).await;
-    stream.tell(Event::Revoked(Revoked::default()));
+    stream.tell(&json!({"revoked": {"by": {}}}));
     let (_term, _stream) = leader.term(&mut bench).await;
     assert_eq!(bench.asked(), ["hold", "release 1", "hold"]);
 }
@@ -178,6 +178,6 @@ async fn a_caller_leads_in_a_task_of_its_own_with_a_plain_closure() {
     let leading = tokio::spawn(async move {
         client.lead(LeaseSpec::new("f"), async |term| Ok::<_, Error>(term.fencing_token())).await
     });
-    bench.opened().await.tell(Event::Granted(grant()));
+    bench.opened().await.tell(&granted(Value::Null));
     assert_eq!(soon(leading).await.unwrap().unwrap(), 65_536);
 }

@@ -2,19 +2,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::{Value, json};
+
 use super::*;
-use crate::fake::{Bench, grant};
-use crate::proto::hold_lease_response::Event;
+use crate::fake::{Bench, granted};
 use crate::{LockRecord, PriorityStatus, Reservation};
 
 const AT: i64 = 1_800_000_000;
 
 fn at() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(AT.unsigned_abs())
-}
-
-const fn wire() -> Option<prost_types::Timestamp> {
-    Some(prost_types::Timestamp { seconds: AT, nanos: 0 })
 }
 
 fn named() -> LeaseSpec {
@@ -25,7 +22,7 @@ fn named() -> LeaseSpec {
 async fn answered(
     bench: &mut Bench,
     spec: LeaseSpec,
-    event: Event,
+    event: &Value,
 ) -> (proto::LeaseSpec, Result<Outcome<Hold>, Error>) {
     let holding = tokio::spawn(bench.client.hold(spec).into_future());
     let stream = bench.opened().await;
@@ -50,18 +47,14 @@ async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
     let mut statuses = vec![(0, None), (99, None)];
     statuses.extend((1..).zip(known.map(Some)));
     for (priority_status, expected) in statuses {
-        let record = proto::LockRecord {
-            sidecar: "pod-1/7".to_owned(),
-            share: "queues".to_owned(),
-            priority: 411,
-            yields: true,
-            reserved: Some(proto::Reservation { priority: 412, until: wire() }),
-            ..proto::LockRecord::default()
-        };
-        let busy = proto::Busy { priority_status, record: Some(record), ..proto::Busy::default() };
+        let record = json!({
+            "sidecar": "pod-1/7", "share": "queues", "priority": 411, "yields": true,
+            "reserved": {"priority": 412, "until": AT},
+        });
+        let busy = json!({"busy": {"priority_status": priority_status, "record": record}});
         let spec = LeaseSpec::new("f").with_priority(412).yielding();
         let spec = spec.with_share("queues").rebalancing();
-        let (asked, outcome) = answered(&mut Bench::new(), spec, Event::Busy(busy)).await;
+        let (asked, outcome) = answered(&mut Bench::new(), spec, &busy).await;
         assert_eq!((asked.priority, asked.yields, asked.rebalance), (412, true, true));
         assert_eq!(asked.share, "queues");
         let Ok(Outcome::Busy(busy)) = outcome else { panic!("it is busy") };
@@ -76,39 +69,34 @@ async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
 #[tokio::test(start_paused = true)]
 async fn t2_the_attempt_is_told_and_the_outcome_goes_with_the_release() {
     let mut bench = Bench::new();
-    let granted = Event::Granted(proto::Grant { attempt: 2, ..grant() });
-    let (asked, outcome) = answered(&mut bench, named(), granted).await;
-    assert_eq!((asked.occurrence_at, asked.occurrence_max_attempts), (wire(), 3));
+    let granted = granted(json!({"attempt": 2}));
+    let (asked, outcome) = answered(&mut bench, named(), &granted).await;
+    let occurrence = Some(prost_types::Timestamp { seconds: AT, nanos: 0 });
+    assert_eq!((asked.occurrence_at, asked.occurrence_max_attempts), (occurrence, 3));
     let hold = outcome.unwrap().granted().unwrap();
     assert_eq!(hold.grant().attempt, 2);
     // This sidecar says nothing of an outcome, as one that does not know any (S37).
     let released = hold.release_with_outcome(RunOutcome::Succeeded, None).await;
     assert!(matches!(released, Err(Error::OutcomeNotRecorded(_))), "{released:?}");
-    let request: proto::ReleaseLeaseRequest = bench.sidecar.last("release_lease");
-    assert_eq!(request.outcome(), proto::RunOutcome::Succeeded);
+    assert_eq!(bench.asked().last().unwrap(), "release 1 SUCCEEDED");
 }
 
 #[tokio::test(start_paused = true)]
 async fn t2_that_an_occurrence_is_over_is_an_answer() {
     let bench = &mut Bench::new();
-    let run = Some(proto::EndedRun {
-        scheduled_at: wire(),
-        outcome: proto::RunOutcome::Succeeded.into(),
-        attempt: 2,
-        ..proto::EndedRun::default()
-    });
-    let done = Event::AlreadyDone(proto::AlreadyDone { run });
-    let (_, answer) = answered(bench, named(), done.clone()).await;
+    let run = json!({"scheduled_at": AT, "outcome": "SUCCEEDED", "attempt": 2});
+    let done = json!({"already_done": {"run": run}});
+    let (_, answer) = answered(bench, named(), &done).await;
     let Ok(Outcome::AlreadyDone(run)) = answer else { panic!("{answer:?}") };
     assert_eq!((run.outcome, run.attempt), (Some(RunOutcome::Succeeded), 2));
     assert_eq!(run.scheduled_at, Some(at()));
-    let skipped = Event::Skipped(proto::Skipped { watermark: wire() });
-    let (_, answer) = answered(bench, named(), skipped).await;
+    let skipped = json!({"skipped": {"watermark": AT}});
+    let (_, answer) = answered(bench, named(), &skipped).await;
     assert!(matches!(answer, Ok(Outcome::Skipped { watermark }) if watermark == Some(at())));
-    let (_, unasked) = answered(bench, LeaseSpec::new("f"), done.clone()).await;
+    let (_, unasked) = answered(bench, LeaseSpec::new("f"), &done).await;
     assert!(matches!(unasked, Err(Error::Protocol(_))), "{unasked:?}");
     let holding = tokio::spawn(bench.client.hold(named()).until_granted());
-    bench.opened().await.tell(done);
+    bench.opened().await.tell(&done);
     let over = holding.await.unwrap();
     assert!(matches!(over, Err(Error::OccurrenceOver(_))), "{over:?}");
 }

@@ -147,7 +147,7 @@ async fn released(hold: Hold) -> Result<String, Error> {
 async fn completed(run: Run, deed: &Value) -> Result<String, Error> {
     let completion = match deed["outcome"].as_str().unwrap() {
         "SUCCEEDED" => Completion::succeeded(),
-        "FAILED" => Completion::failed("so it is"),
+        "FAILED" => Completion::failed(""),
         other => panic!("there is no outcome {other}"),
     };
     Ok(run.complete(completion).await?.result.as_str().to_owned())
@@ -220,7 +220,7 @@ impl Stage {
         self.bench.clock.sleep(Duration::from_millis(slept));
         for (name, said) in entries(&step["answer"]) {
             let call = call_of(name);
-            self.bench.sidecar.give(call, Ok(self.words.answer(call, said)));
+            self.bench.sidecar.give(call, Ok(self.words.told(call, said)));
         }
         for (name, said) in entries(&step["refuse"]) {
             self.bench.sidecar.refuse(call_of(name), status(said));
@@ -232,9 +232,11 @@ impl Stage {
         self.settle().await;
         let on = step["on"].as_u64().map_or(self.streams.len(), |on| usize::try_from(on).unwrap());
         let told = step["tell"].as_array().cloned();
-        for events in told.unwrap_or_else(|| vec![step["tell"].clone()]) {
-            for (name, said) in entries(&events) {
-                self.tell(on, name, said);
+        for event in told.unwrap_or_else(|| step.get("tell").cloned().into_iter().collect()) {
+            let stream = &mut self.streams[on - 1];
+            stream.is_granted |= event.get("granted").or_else(|| event.get("run")).is_some();
+            if let Some(call) = stream.call.as_ref().filter(|call| call.is_open()) {
+                call.say(self.words.told(call.asked.call, &event));
             }
         }
         if let Some(said) = step.get("break") {
@@ -246,15 +248,6 @@ impl Stage {
         self.settle().await;
         self.pass(at + slept + step["within"].as_u64().unwrap_or(0)).await;
         self.compare(at, step);
-    }
-
-    fn tell(&mut self, on: usize, name: &str, said: &Value) {
-        let stream = &mut self.streams[on - 1];
-        stream.is_granted |= matches!(name, "granted" | "run");
-        if let Some(call) = stream.call.as_ref().filter(|call| call.is_open()) {
-            let is_run = call.asked.call == "subscribe_schedule";
-            call.say(self.words.event(is_run, name, said));
-        }
     }
 
     /// Lets the time go on to a step. The validity ends at its end, neither sooner nor later.

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::Status;
 
-use super::tests::{granted, nightly, standby};
+use super::tests::{completed, granted, nightly, standby};
 use super::*;
-use crate::fake::{Bench, Opened, seconds, soon};
+use crate::fake::{Bench, Opened, run, seconds, soon};
 use crate::messages::Completion;
-use crate::proto::{CompleteRunRequest, CompleteRunResponse, Lost, RunOutcome};
 
 /// What the work of a run does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,27 +60,19 @@ impl Worker {
 
 async fn granting(bench: &mut Bench) -> Opened {
     let stream = bench.opened().await;
-    stream.tell(standby());
-    stream.tell(Event::Run(granted()));
+    stream.tell(&standby());
+    stream.tell(&granted());
     stream
-}
-
-/// What was said of the only run that has ended.
-fn completed(bench: &Bench) -> (RunOutcome, String) {
-    let asked = bench.sidecar.calls("complete_run");
-    assert_eq!(asked.len(), 1);
-    let request: CompleteRunRequest = asked[0].request();
-    (request.outcome(), request.detail)
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_work_gives_is_the_outcome_and_another_run_follows() {
-    for (work, outcome, detail) in [
-        (Work::Succeeds, RunOutcome::Succeeded, ""),
-        (Work::Fails, RunOutcome::Failed, "no disk"),
-        (Work::Returns, RunOutcome::Returned, ""),
+    for (work, outcome) in [
+        (Work::Succeeds, "complete_run 1 SUCCEEDED"),
+        (Work::Fails, "complete_run 1 FAILED no disk"),
+        (Work::Returns, "complete_run 1 RETURNED"),
         // T24: by this it is heard of again.
-        (Work::Lasts, RunOutcome::Returned, ""),
+        (Work::Lasts, "complete_run 1 RETURNED"),
     ] {
         let mut bench = Bench::new();
         let mut worker = Worker::start(&bench, work);
@@ -88,11 +80,11 @@ async fn what_the_work_gives_is_the_outcome_and_another_run_follows() {
         // Kept for longer than the run: nothing waits for that.
         let first = worker.begun().await;
         if work == Work::Lasts {
-            stream.tell(Event::Lost(Lost::default()));
+            stream.tell(&json!({"lost": {}}));
         }
         tokio::time::sleep(seconds(1)).await;
-        assert_eq!(completed(&bench), (outcome, detail.to_owned()), "{work:?}");
-        stream.tell(Event::Run(granted()));
+        assert_eq!(completed(&bench), [outcome], "{work:?}");
+        stream.tell(&granted());
         let _second = worker.begun().await;
         assert!(!first.is_valid(), "S13");
         worker.stopped().await.unwrap();
@@ -105,23 +97,16 @@ async fn a_run_that_is_stopped_is_returned_and_one_past_its_deadline_has_failed(
         let mut bench = Bench::new();
         let mut worker = Worker::start(&bench, Work::Lasts);
         let stream = bench.opened().await;
-        stream.tell(standby());
-        let mut bounded = granted();
-        let within = |seconds: u64| {
-            let after = Some(crate::messages::wire_duration(self::seconds(seconds)));
-            Some(proto::Deadline { at: None, after })
-        };
-        bounded.deadline = within(30);
-        bounded.grant.as_mut().unwrap().max_hold_ends = within(50);
-        stream.tell(Event::Run(bounded));
+        stream.tell(&standby());
+        stream.tell(&run(json!({"deadline": {"after": 30_000}, "max_hold": {"after": 50_000}})));
         let run = worker.begun().await;
         if stops {
             worker.stopped().await.unwrap();
-            assert_eq!(completed(&bench), (RunOutcome::Returned, String::new()));
+            assert_eq!(completed(&bench), ["complete_run 1 RETURNED"]);
         } else {
             tokio::time::sleep(seconds(40)).await;
-            let detail = "stopped at its deadline".to_owned();
-            assert_eq!(completed(&bench), (RunOutcome::FailedFinal, detail));
+            let outcome = "complete_run 1 FAILED_FINAL stopped at its deadline";
+            assert_eq!(completed(&bench), [outcome]);
         }
         assert!(!run.is_valid());
     }
@@ -143,8 +128,7 @@ async fn it_goes_on_while_no_sidecar_answers_and_ends_where_that_does_not_help()
 async fn a_stop_does_not_wait_for_a_completion_that_nobody_answers() {
     let mut bench = Bench::new();
     let mut worker = Worker::start(&bench, Work::Succeeds);
-    let away = Err::<CompleteRunResponse, _>(Status::unavailable("the store is away"));
-    bench.sidecar.always("complete_run", away);
+    bench.sidecar.always("complete_run", Err(Status::unavailable("the store is away")));
     let _stream = granting(&mut bench).await;
     let _run = worker.begun().await;
     tokio::time::sleep(seconds(1)).await;

@@ -190,6 +190,8 @@ impl Client {
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
+    use serde_json::json;
+
     use super::{Completion, ListSchedules, LockSelector, PreviewSchedule};
     use crate::fake::Bench;
     use crate::messages::{LockKey, LocksUnder, ScheduleSpec};
@@ -201,11 +203,11 @@ mod tests {
         let (client, sidecar) = (&bench.client, &bench.sidecar);
         let key = || LockKey::new("f", "s");
         let lock = Some(LockSelector::from(key()).into_wire());
-        let told = Schedule { lock_path: "f/s".to_owned(), ..Default::default() };
-        let schedule = Some(told.clone());
+        let schedule = json!({"lock_path": "f/s"});
+        let told = json!({"schedule": schedule});
         macro_rules! asked {
-            ($call:ident($($with:expr),*), $name:literal: $answer:ident, $request:expr) => {
-                sidecar.answer($name, $answer { schedule: schedule.clone() });
+            ($call:ident($($with:expr),*), $name:literal: $request:expr) => {
+                sidecar.answer($name, &told);
                 let answered = client.$call(key(), $($with),*).await.unwrap();
                 assert_eq!(answered.unwrap().lock_path, "f/s");
                 sidecar.check_last($name, $request);
@@ -214,24 +216,21 @@ mod tests {
         let (reason, request_id) = ("moved".to_owned(), "by-hand-1".to_owned());
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(500));
         let watermark = at.map(prost_types::Timestamp::from);
-        asked!(pause_schedule(), "pause_schedule": PauseScheduleResponse,
+        asked!(pause_schedule(), "pause_schedule":
             PauseScheduleRequest { lock: lock.clone() });
-        asked!(resume_schedule(), "resume_schedule": ResumeScheduleResponse,
+        asked!(resume_schedule(), "resume_schedule":
             ResumeScheduleRequest { lock: lock.clone() });
-        asked!(trigger_schedule("by-hand-1"), "trigger_schedule": TriggerScheduleResponse,
+        asked!(trigger_schedule("by-hand-1"), "trigger_schedule":
             TriggerScheduleRequest { lock: lock.clone(), request_id });
-        asked!(remove_schedule("moved", true), "remove_schedule": RemoveScheduleResponse,
+        asked!(remove_schedule("moved", true), "remove_schedule":
             RemoveScheduleRequest { lock: lock.clone(), reason: reason.clone(), force: true });
-        asked!(reset_schedule("moved", at, Some(3)), "reset_schedule": ResetScheduleResponse,
+        asked!(reset_schedule("moved", at, Some(3)), "reset_schedule":
             ResetScheduleRequest { lock: lock.clone(), reason, watermark, revision: Some(3) });
 
-        sidecar.answer("get_schedule", GetScheduleResponse { schedule });
+        sidecar.answer("get_schedule", &told);
         assert_eq!(client.get_schedule(key()).await.unwrap().lock_path, "f/s");
-        let next_page_token = "next".to_owned();
-        sidecar.answer(
-            "list_schedules",
-            ListSchedulesResponse { schedules: vec![told], next_page_token },
-        );
+        let page = json!({"schedules": [schedule], "next_page_token": "next"});
+        sidecar.answer("list_schedules", &page);
         let request = ListSchedules::under(LocksUnder::HostId("h".to_owned())).page("first");
         let page = client.list_schedules(request).await.unwrap();
         assert_eq!((page.next_page_token.as_str(), page.schedules.len()), ("next", 1));
@@ -239,11 +238,9 @@ mod tests {
         assert_eq!(asked.under, Some(list_schedules_request::Under::HostId("h".to_owned())));
         assert_eq!(asked.page_token, "first");
 
-        let (zone_data, at) =
-            ("2026b".to_owned(), Some(prost_types::Timestamp { seconds: 1_000, nanos: 0 }));
-        let understood = Some(UnderstoodSchedule { zone_data, ..Default::default() });
-        let occurrences = vec![Occurrence { at, ..Default::default() }];
-        sidecar.answer("preview_schedule", PreviewScheduleResponse { understood, occurrences });
+        let understood = json!({"zone_data": "2026b"});
+        let preview = json!({"understood": understood, "occurrences": [{"at": 1_000}]});
+        sidecar.answer("preview_schedule", &preview);
         let after = UNIX_EPOCH.checked_add(Duration::from_secs(900)).unwrap();
         let request = PreviewSchedule::new(ScheduleSpec::cron("@daily")).after(after).with_count(2);
         let preview = client.preview_schedule(request).await.unwrap();

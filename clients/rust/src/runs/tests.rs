@@ -3,12 +3,13 @@
 
 use std::time::UNIX_EPOCH;
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::boot_clock::Clock as _;
 use crate::errors::Reason;
-use crate::fake::{Bench, Opened, grant, seconds, soon, validity};
+use crate::fake::{Bench, Opened, run, seconds, soon};
 use crate::messages::{Code, CompletionResult, LossReason, RunKind, SavedWith, ScheduleSpec};
-use crate::proto::{CompleteRunRequest, CompleteRunResponse, Lost};
 use crate::{Completion, HoldEvent};
 
 pub(super) fn nightly() -> Subscription {
@@ -16,45 +17,34 @@ pub(super) fn nightly() -> Subscription {
     Subscription::new("nightly", spec).with_holder("me")
 }
 
-pub(super) const fn at(seconds: i64) -> Option<prost_types::Timestamp> {
-    Some(prost_types::Timestamp { seconds, nanos: 0 })
-}
-
-pub(super) fn standby() -> Event {
-    let time_zone = "Europe/Copenhagen".to_owned();
-    let understood = Some(proto::UnderstoodSchedule { time_zone, ..Default::default() });
-    Event::Standby(proto::Standby { next_at: at(1_800), understood, ..Default::default() })
+pub(super) fn standby() -> Value {
+    let understood = json!({"time_zone": "Europe/Copenhagen"});
+    json!({"standby": {"next_at": 1_800, "understood": understood}})
 }
 
 /// A run of the occurrence at 1,800 s, valid until 1,058 s on our boot clock.
-pub(super) fn granted() -> proto::Run {
-    proto::Run {
-        grant: Some(grant()),
-        kind: proto::RunKind::Scheduled.into(),
-        attempt: 2,
-        max_attempts: 3,
-        lateness: Some(crate::messages::wire_duration(seconds(4))),
-        missed_count: 7,
-        deadline_at: at(2_400),
-        next_at: at(3_600),
-        ..crate::fake::run()
-    }
+pub(super) fn granted() -> Value {
+    run(json!({
+        "kind": "SCHEDULED", "attempt": 2, "max_attempts": 3, "lateness": 4_000,
+        "missed_count": 7, "deadline_at": 2_400, "next_at": 3_600,
+    }))
 }
 
 /// The next run, on the stream that is opened for it.
 async fn running(bench: &mut Bench, runs: &mut Runs) -> (Run, Opened) {
     let granting = async {
         let stream = bench.opened().await;
-        stream.tell(standby());
-        stream.tell(Event::Run(granted()));
+        stream.tell(&standby());
+        stream.tell(&granted());
         stream
     };
     let (run, stream) = tokio::join!(runs.next(), granting);
     (run.unwrap(), stream)
 }
 
-fn completed(bench: &Bench) -> Vec<CompleteRunRequest> {
-    bench.sidecar.calls("complete_run").iter().map(|asked| asked.request()).collect()
+/// How runs were completed.
+pub(super) fn completed(bench: &Bench) -> Vec<String> {
+    bench.asked().into_iter().filter(|asked| asked.starts_with("complete_run")).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,20 +63,17 @@ async fn a_run_tells_what_it_is_of_and_its_outcome_is_recorded() {
     assert!(run.is_valid() && !format!("{run:?}").contains("run-1"), "S20");
     assert_eq!(runs.understood().unwrap().time_zone, "Europe/Copenhagen");
     assert_eq!(runs.standby().unwrap().next_at, Some(moment(1_800)));
-    let answer = CompleteRunResponse {
-        result: proto::CompletionResult::RecordedLate.into(),
-        checkpoint_outcome: proto::CheckpointOutcome::Saved.into(),
-        checkpoint_version: 5,
-        ..CompleteRunResponse::default()
-    };
-    bench.sidecar.answer("complete_run", answer);
+    let answer = json!({
+        "result": "RECORDED_LATE", "checkpoint_outcome": "SAVED", "checkpoint_version": 5,
+    });
+    bench.sidecar.answer("complete_run", &answer);
     let completion = Completion::succeeded().with_checkpoint("page 7").unwrap();
     let done = run.complete(completion).await.unwrap();
     let expected = (CompletionResult::RecordedLate, Some(SavedWith::Saved(5)));
     assert_eq!((done.result, done.checkpoint), expected);
-    let request = &completed(&bench)[0];
+    let request: proto::CompleteRunRequest = bench.sidecar.last("complete_run");
     assert_eq!((request.run_id.as_str(), request.lease_id.as_str()), ("run-1", "lease-1"));
-    assert_eq!(request.checkpoint.as_deref(), Some("page 7".as_bytes()));
+    assert_eq!(completed(&bench), ["complete_run 1 SUCCEEDED page 7"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,13 +105,10 @@ async fn t12_the_stream_of_a_run_that_is_over_goes_on() {
         if told_late {
             assert_eq!(soon(run.lost()).await.reason, LossReason::Expired);
         }
-        let reason = proto::LossReason::MaxHoldReached.into();
-        stream.tell(Event::Lost(Lost { reason, ..Lost::default() }));
+        stream.tell(&json!({"lost": {"reason": "MAX_HOLD_REACHED"}}));
         let reason = soon(run.lost()).await.reason;
         assert_eq!(reason == LossReason::MaxHoldReached, !told_late);
-        let validity = Some(validity(1_116, 58));
-        let second = proto::Grant { validity, ..grant() };
-        stream.tell(Event::Run(proto::Run { grant: Some(second), ..granted() }));
+        stream.tell(&json!({"run": {"until": 116_000, "for": 58_000}}));
         assert!(soon(runs.next()).await.unwrap().is_valid() && stream.is_open());
         assert!(!run.is_valid());
     }
@@ -154,12 +138,8 @@ async fn t11_a_run_that_is_dropped_is_returned_and_one_that_panics_has_failed() 
         });
         assert_eq!(dropping.await.is_err(), panics);
         tokio::time::sleep(seconds(1)).await;
-        let (outcome, detail) = match panics {
-            true => (proto::RunOutcome::Failed, "the run panicked"),
-            false => (proto::RunOutcome::Returned, ""),
-        };
-        let told = &completed(&bench)[0];
-        assert_eq!((told.outcome(), told.detail.as_str()), (outcome, detail));
+        let outcome = if panics { "FAILED the run panicked" } else { "RETURNED" };
+        assert_eq!(completed(&bench), [format!("complete_run 1 {outcome}")]);
     }
 }
 
@@ -172,9 +152,7 @@ async fn t8_a_completion_is_repeated_where_its_answer_may_have_been_lost() {
         bench.sidecar.refuse("complete_run", status);
     }
     run.failed("no disk").await.unwrap();
-    let asked = completed(&bench);
-    assert!(asked.len() == 3 && asked.iter().all(|it| *it == asked[0]), "{asked:?}");
-    assert_eq!(asked[0].detail, "no disk");
+    assert_eq!(completed(&bench), ["complete_run 1 FAILED no disk"; 3]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,7 +185,7 @@ async fn a_caller_that_asks_again_does_not_shorten_the_pause_before_the_next_try
                 None => bench.opened().await,
             };
             if pause == 50 {
-                stream.tell(standby());
+                stream.tell(&standby());
             }
             stream.fail(Status::resource_exhausted("as many wait there as may (S38)"));
             while !matches!(events.recv().await, Some(ScheduleEvent::Interrupted { .. })) {}
