@@ -151,29 +151,33 @@ impl Words {
         self.message(&method(call).output(), &said).encode_to_vec()
     }
 
+    /// The message of this name with what is said of it, as the stubs have it.
+    pub(crate) fn typed<M: prost::Message + Default>(&self, name: &str, said: &Value) -> M {
+        let kind = API.get_message_by_name(&format!("leasehold.v1.{name}")).unwrap();
+        self.message(&kind, said).transcode_to().unwrap()
+    }
+
     /// The message with what is said of it.
     fn message(&self, kind: &MessageDescriptor, said: &Value) -> DynamicMessage {
         let mut message = DynamicMessage::new(kind.clone());
         for said in [&usual(kind.name()), said] {
             for field in kind.fields() {
-                let name = name_of(&field);
-                match field.kind() {
+                let (name, kind) = (name_of(&field), field.kind());
+                if let Kind::Message(inner) = &kind
+                    && matches!(field.name(), "result" | "grant")
+                {
                     // What is said of them stands beside what is said of this.
-                    Kind::Message(inner) if matches!(field.name(), "result" | "grant") => {
-                        message.set_field(&field, Field::Message(self.message(&inner, said)));
-                    }
-                    kind if said.get(&name).is_some() => {
-                        let list = said[&name].as_array().filter(|_| field.is_list());
-                        let value = match list {
-                            Some(all) => {
-                                Field::List(all.iter().map(|it| self.value(&kind, it)).collect())
-                            }
-                            None if name == "for" => self.validity(&kind, said),
-                            None => self.value(&kind, &said[&name]),
-                        };
-                        message.set_field(&field, value);
-                    }
-                    _ => {}
+                    message.set_field(&field, Field::Message(self.message(inner, said)));
+                } else if said.get(&name).is_some() {
+                    let list = said[&name].as_array().filter(|_| field.is_list());
+                    let value = match list {
+                        Some(all) => {
+                            Field::List(all.iter().map(|it| self.value(&kind, it)).collect())
+                        }
+                        None if name == "for" => self.validity(&kind, said),
+                        None => self.value(&kind, &said[&name]),
+                    };
+                    message.set_field(&field, value);
                 }
             }
         }
@@ -218,7 +222,15 @@ impl Words {
                 };
                 Field::Message(self.message(kind, &stated))
             }
-            other => panic!("nothing is said of {other:?}"),
+            Kind::Double
+            | Kind::Float
+            | Kind::Int32
+            | Kind::Sint32
+            | Kind::Sint64
+            | Kind::Fixed32
+            | Kind::Fixed64
+            | Kind::Sfixed32
+            | Kind::Sfixed64 => panic!("nothing is said of {kind:?}"),
         }
     }
 }

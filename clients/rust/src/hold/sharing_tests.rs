@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Bench, granted};
+use crate::fake::{Bench, Words, granted};
 use crate::{LockRecord, PriorityStatus, Reservation};
 
 const AT: i64 = 1_800_000_000;
@@ -33,8 +33,8 @@ async fn answered(
     (asked, outcome)
 }
 
-#[tokio::test(start_paused = true)]
-async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
+#[test]
+fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
     let known = [
         PriorityStatus::HolderDoesNotYield,
         PriorityStatus::NotGreater,
@@ -51,19 +51,18 @@ async fn s33_a_busy_lock_tells_why_a_priority_waits_and_its_holder_s_place() {
             "sidecar": "pod-1/7", "share": "queues", "priority": 411, "yields": true,
             "reserved": {"priority": 412, "until": AT},
         });
-        let busy = json!({"busy": {"priority_status": priority_status, "record": record}});
-        let spec = LeaseSpec::new("f").with_priority(412).yielding();
-        let spec = spec.with_share("queues").rebalancing();
-        let (asked, outcome) = answered(&mut Bench::new(), spec, &busy).await;
-        assert_eq!((asked.priority, asked.yields, asked.rebalance), (412, true, true));
-        assert_eq!(asked.share, "queues");
-        let Ok(Outcome::Busy(busy)) = outcome else { panic!("it is busy") };
+        let busy = json!({"priority_status": priority_status, "record": record});
+        let busy = crate::Busy::from_wire(Words::new("ours").typed("Busy", &busy));
         assert_eq!(busy.priority_status, expected, "{priority_status}");
         let LockRecord { sidecar, share, priority, yields, reserved, .. } = busy.record.unwrap();
         assert_eq!((sidecar.as_str(), share.as_str()), ("pod-1/7", "queues"));
         assert_eq!((priority, yields), (411, true));
         assert_eq!(reserved, Some(Reservation { priority: 412, until: Some(at()) }));
     }
+    let asked = LeaseSpec::new("f").with_priority(412).yielding().with_share("queues");
+    let asked = asked.rebalancing().into_wire();
+    assert_eq!((asked.priority, asked.yields, asked.rebalance), (412, true, true));
+    assert_eq!(asked.share, "queues");
 }
 
 #[tokio::test(start_paused = true)]
