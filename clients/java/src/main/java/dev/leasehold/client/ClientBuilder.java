@@ -38,7 +38,6 @@ public final class ClientBuilder {
   private Duration releaseTimeout = Constants.DEFAULT_RELEASE_TIMEOUT;
   private final List<ClientInterceptor> interceptors = new ArrayList<>();
   private Supplier<BootClock> clock = BootClock::ofMachine;
-  private Duration silence = Constants.SILENCE;
 
   /** Each of them leaves room for a call about it. */
   private int streamsPerConnection = Constants.STREAMS_PER_CONNECTION / 2;
@@ -170,11 +169,6 @@ public final class ClientBuilder {
     return this;
   }
 
-  ClientBuilder silence(Duration limit) {
-    silence = limit;
-    return this;
-  }
-
   ClientBuilder streamsPerConnection(int streams) {
     streamsPerConnection = streams;
     return this;
@@ -204,7 +198,7 @@ public final class ClientBuilder {
             () ->
                 loop.shutdownGracefully(
                     QUIET.toMillis(), Channels.CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
-    ClientContext.Limits limits = new ClientContext.Limits(releaseTimeout, silence);
+    ClientContext.Limits limits = new ClientContext.Limits(releaseTimeout, Constants.SILENCE);
     ClientContext.Engine engine = ClientContext.Engine.of(loop);
     return new GrpcLeaseholdClient(new ClientContext(connections, machine, engine, limits));
   }

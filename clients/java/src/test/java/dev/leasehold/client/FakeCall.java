@@ -32,6 +32,7 @@ final class FakeCall {
   private final Said said;
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile boolean granted;
+  private volatile boolean tooOld;
 
   FakeCall(
       Said said,
@@ -68,9 +69,15 @@ final class FakeCall {
     return granted;
   }
 
+  /** Whether its sidecar is too old for it (S37). */
+  boolean isTooOld() {
+    return tooOld;
+  }
+
   /** Ends it with a status, or without a word. */
   void end(JsonObject status) {
     ended.countDown();
+    tooOld = status.has("needs");
     if (status.has("code")) {
       client.onError(Said.error(status));
     } else {

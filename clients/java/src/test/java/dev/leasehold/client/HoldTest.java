@@ -198,8 +198,9 @@ class HoldTest extends Bench {
   }
 
   @Test
-  void s26TheNewestSaveIsTheCheckpointFromThenOn() throws Exception {
-    Hold hold = held().hold();
+  void s26TheNewestSaveIsTheCheckpointUntilAResumeTellsAnother() throws Exception {
+    Held held = held();
+    Hold hold = held.hold();
     ByteString first = ByteString.copyFromUtf8("first");
     CompletableFuture<Void> newer = new CompletableFuture<>();
     sidecar.on(
@@ -216,6 +217,12 @@ class HoldTest extends Bench {
     assertEquals(7, soon(older));
     assertEquals("second", hold.checkpoint().orElseThrow().text());
     assertEquals(7, hold.checkpoint().orElseThrow().version());
+    held.call().end(GONE);
+    String stored = "checkpoint: {value: third, version: 8}";
+    sidecar.next("hold").tell("granted: {until: 58000, for: 58000, generation: 2, " + stored + "}");
+    next(HoldEvent.Interrupted.class);
+    next(HoldEvent.Resumed.class);
+    assertEquals("third", hold.checkpoint().orElseThrow().text(), "S27");
   }
 
   @Test

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.protobuf.ByteString;
 import io.grpc.Grpc;
 import io.grpc.TlsServerCredentials;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.security.KeyStore;
 import java.util.Base64;
@@ -29,8 +30,11 @@ class TlsTest {
           "%s/bin/keytool -genkeypair -alias %s -keyalg EC -dname CN=%s -ext san=%s -keystore %s"
               .formatted(System.getProperty("java.home"), name, name, alternative, file);
       Process keytool =
-          new ProcessBuilder((command + " -storepass password").split(" ")).inheritIO().start();
-      assertEquals(0, keytool.waitFor());
+          new ProcessBuilder((command + " -storepass password").split(" "))
+              .redirectErrorStream(true)
+              .start();
+      String said = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertEquals(0, keytool.waitFor(), said);
       char[] password = "password".toCharArray();
       KeyStore store = KeyStore.getInstance(file.toFile(), password);
       return new Identity(

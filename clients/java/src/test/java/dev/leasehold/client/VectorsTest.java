@@ -31,6 +31,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.Callable;
+import java.util.function.Predicate;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DynamicTest;
@@ -130,6 +131,12 @@ class VectorsTest {
     private void asked(FakeCall call) {
       if (List.of("release", "complete_run").contains(call.name) && isValid()) {
         faults.add("S13: the hold is valid when its end is sent");
+      }
+      // A silent one is open still, when the next one is opened.
+      Predicate<FakeCall> isLeft = one -> one.isOpen() || one.isTooOld();
+      Predicate<FakeCall> isBeside = one -> one.connection == call.connection;
+      if (call.isStream && sidecar.streams().stream().anyMatch(isLeft.and(isBeside))) {
+        faults.add("S37: a stream was opened over a connection that was left");
       }
       call.whenEnded(
           () -> {
