@@ -11,6 +11,9 @@ use crate::lock::LeaseId;
 use crate::record::{Checkpoint, CheckpointValue, Fields};
 use crate::time::Instant;
 
+/// The shortest time between two saves of a lock, except with a release (S26).
+const BETWEEN_SAVES: Duration = Duration::from_secs(1);
+
 /// What is to be saved next: the newest value, for all calls that ask.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Save {
@@ -86,9 +89,6 @@ pub(super) fn tell_saved<'a>(
         output.push(Action::Saved { id: asker.id, outcome: outcome.clone() });
     }
 }
-
-/// The shortest time between two saves of a lock, except with a release (S26).
-const BETWEEN_SAVES: Duration = Duration::from_secs(1);
 
 /// The saves of one hold.
 #[derive(Clone, Debug, Default)]
