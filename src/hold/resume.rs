@@ -425,12 +425,9 @@ impl Hold {
 fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {
     let mut record = Record::from_fields(&fields);
     if record.token != Some(resume.token) {
-        let ours = &resume.terms.record;
-        record.token = Some(resume.token);
-        record.acquired_at = Some(resume.acquired_at);
-        record.holder.clone_from(&ours.holder);
-        record.host_type.clone_from(&ours.host_type);
-        record.labels.clone_from(&ours.labels);
+        let Record { holder, host_type, labels, .. } = resume.terms.record.clone();
+        let (token, acquired_at) = (Some(resume.token), Some(resume.acquired_at));
+        record = Record { token, acquired_at, holder, host_type, labels, ..record };
     }
     let generation = record.generation.max(1) + 1;
     // The hold is had here from now on (S34).

@@ -187,11 +187,33 @@ impl LockRecord {
     /// whether it is known from here or from the store.
     pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
         fn seen(lock: &LockRecord) -> impl PartialEq {
-            let record = &lock.record;
-            let holder = (&record.holder, &record.host_type, record.labels.as_map());
-            let kept = (record.resting_until.is_some(), lock.kept_until.is_some());
-            let grant = (record.token, record.acquired_at, kept);
-            let key = (&record.function, &record.scope, &record.mode);
+            // Each field is named, so that the compiler asks whether a new one is shown.
+            let Record {
+                token,
+                token_is_unreadable: _,
+                holder,
+                host_type,
+                function,
+                scope,
+                mode,
+                acquired_at,
+                resting_until,
+                resting_for: _,
+                handed_on: _,
+                lease: _,
+                generation: _,
+                attempt: _,
+                permits: _,
+                sidecar: _,
+                sharing: _,
+                reserved: _,
+                labels,
+                write: _,
+            } = &lock.record;
+            let holder = (holder, host_type, labels.as_map());
+            let kept = (resting_until.is_some(), lock.kept_until.is_some());
+            let grant = (token, acquired_at, kept);
+            let key = (function, scope, mode);
             let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
             (lock.state, lock.held_here, holder, grant, key, checkpoint, &lock.schedule)
         }

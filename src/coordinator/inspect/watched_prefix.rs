@@ -188,22 +188,37 @@ impl LockRecord {
 }
 
 fn of_record(record: &Record) -> usize {
-    let texts = [
-        &record.holder,
-        &record.host_type,
-        &record.function,
-        &record.scope,
-        &record.mode,
-        &record.attempt,
-        &record.write,
-    ];
-    let texts: usize = texts.into_iter().map(text).sum();
-    let sharing = record.sharing.as_deref().map_or(0, |sharing| {
+    // Each field is named, so that the compiler asks what a new one takes.
+    let Record {
+        token: _,
+        token_is_unreadable: _,
+        holder,
+        host_type,
+        function,
+        scope,
+        mode,
+        acquired_at: _,
+        resting_until: _,
+        resting_for: _,
+        handed_on: _,
+        lease,
+        generation: _,
+        attempt,
+        permits: _,
+        sidecar,
+        sharing,
+        reserved,
+        labels,
+        write,
+    } = record;
+    let texts = [holder, host_type, function, scope, mode, attempt, write];
+    let texts: usize = texts.into_iter().chain(lease).map(text).sum();
+    let sharing = sharing.as_deref().map_or(0, |sharing| {
         let share = sharing.share.as_ref().map_or(0, |share| TEXT + share.as_str().len());
         TEXT + size_of_val(sharing) + share
     });
-    let reserved = record.reserved.as_deref().map_or(0, |reserved| TEXT + size_of_val(reserved));
-    texts + TEXT + record.sidecar.len() + sharing + reserved + of_labels(&record.labels)
+    let reserved = reserved.as_deref().map_or(0, |reserved| TEXT + size_of_val(reserved));
+    texts + TEXT + sidecar.len() + sharing + reserved + of_labels(labels)
 }
 
 fn of_labels(labels: &Labels) -> usize {
