@@ -104,6 +104,11 @@ impl WaitKind {
         matches!(self, Self::Caller | Self::Subscriber | Self::ResumedSubscriber)
     }
 
+    /// Whether it asks for a hold, and not only for something to be written.
+    pub(crate) const fn may_be_granted(self) -> bool {
+        !matches!(self, Self::Write)
+    }
+
     const fn is_caller(self) -> bool {
         matches!(self, Self::Caller | Self::Resume | Self::Try | Self::Write)
     }

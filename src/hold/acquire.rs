@@ -74,7 +74,7 @@ impl Hold {
                 Turn::Acquire if retry.unread < POLLS_UNREAD && !reads => {}
                 Turn::Acquire | Turn::Read => return self.read_holder(retry, output),
                 Turn::Wait(delay) => {
-                    return self.idle(retry, delay, Wait::Poll, output.now);
+                    return self.idle(retry, delay, Wait::OutOfTurn, output.now);
                 }
             }
         }

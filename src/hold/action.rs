@@ -273,6 +273,8 @@ pub struct Granted {
     pub valid_until: Instant,
     /// When the hold ends at the latest, if it has such a bound (S11).
     pub max_hold_ends: Option<Instant>,
+    /// The end of the one lease that a hold without `auto_renew` lasts for (S11).
+    pub lease_ends: Option<Instant>,
     /// Until when a release keeps the lock from everyone (S11).
     pub min_hold_ends: Instant,
     /// When the lock was granted, by the store's clock, for people.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::event::CallerId;
 use super::exchange::{Exchange, RecordWrite};
 use super::jitter::WriteName;
-use super::renewal::valid_until;
+use super::renewal::{cut_off, valid_until};
 use crate::lock::{FencingToken, LeaseId};
 use crate::time::{Instant, UnixMillis};
 
@@ -97,6 +97,8 @@ pub(super) struct Plan {
     pub(super) decided: Option<Decided>,
     /// The name of the write, once it is made: an earlier one may have had the same token.
     pub(super) name: Option<WriteName>,
+    /// The end of the rest that is written: all that may be promised, however late it is stored (S11).
+    pub(super) rest_ends: Option<Instant>,
     /// The end of the rest that may have been stored before it was sent last (S11).
     pub(super) rest_before: Option<Instant>,
 }
@@ -112,14 +114,20 @@ pub(super) struct Unsettled {
 impl Plan {
     /// To write this token for a caller.
     pub(super) const fn new(token: FencingToken, caller: CallerId, min_hold: Duration) -> Self {
-        let (caller, decided, name, rest_before) = (Some(caller), None, None, None);
-        Self { token, caller, min_hold, decided, name, rest_before }
+        Self { caller: Some(caller), min_hold, ..Self::without_rest(token) }
     }
 
     /// To take back a rest that stands beside this token.
     pub(super) const fn without_rest(token: FencingToken) -> Self {
-        let (caller, decided, name, rest_before) = (None, None, None, None);
-        Self { token, caller, min_hold: Duration::ZERO, decided, name, rest_before }
+        Self {
+            token,
+            caller: None,
+            min_hold: Duration::ZERO,
+            decided: None,
+            name: None,
+            rest_ends: None,
+            rest_before: None,
+        }
     }
 }
 
@@ -137,6 +145,11 @@ impl Work {
 impl Leased {
     pub(super) fn valid_until(&self) -> Instant {
         valid_until(self.good_sent, self.duration)
+    }
+
+    /// Whether so much of it has passed that a holder would be at risk before a renewal was answered (S9).
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        now + cut_off(self.duration) >= self.good_sent + self.duration * 2 / 3
     }
 
     /// The store's clock now, as nearly as it is known.

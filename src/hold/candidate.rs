@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::action::{Busy, Notice, Output, Tried};
 use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
 use super::fairness::LONGEST_STAND_BACK;
-use super::idle::Wait;
+use super::idle::{Idle, Wait};
 use super::release::Step;
 use super::{Hold, State};
 use crate::lock::Permits;
@@ -111,17 +111,24 @@ impl Hold {
     pub(crate) fn is_answer_known(&self, priority: Priority, now: Instant) -> bool {
         match &self.state {
             State::Held(_) | State::Resuming(_) => true,
-            // A sidecar that stands back knows of nobody who has the lock (S10).
             State::Idle { idle, .. } => {
                 let rest = self.memory.rest.as_ref().filter(|_| idle.why.is_rest());
                 now < idle.until
-                    && idle.why != Wait::StandBack
-                    && self.free_since().is_none()
+                    && !self.is_left_to_others(*idle)
                     && rest.is_none_or(|rest| rest.concerns(priority))
             }
             // Nothing is asked before the lease has run out.
             State::Releasing(releasing) => releasing.step == Step::RunOut,
             State::Acquiring(_) => false,
+        }
+    }
+
+    /// Whether the lock is left alone though nobody is known to have it: others come first (S10, S34).
+    fn is_left_to_others(&self, idle: Idle) -> bool {
+        match idle.why {
+            Wait::StandBack | Wait::OutOfTurn => true,
+            Wait::Poll => self.free_since().is_some(),
+            Wait::Ready | Wait::Backoff | Wait::MinHold | Wait::Reserved | Wait::Believed => false,
         }
     }
 
@@ -218,12 +225,13 @@ impl Hold {
         let priority = front.terms.priority();
         let is_open = self.memory.rest.as_ref().is_some_and(|rest| !rest.concerns(priority));
         let has_one_try = self.has_one_try();
-        let is_free = self.free_since().is_some() && has_one_try;
+        let State::Idle { idle, .. } = self.state else { return };
+        let is_left = has_one_try && self.is_left_to_others(idle);
         let State::Idle { idle, .. } = &mut self.state else { return };
-        if is_free || is_open && idle.why.is_rest() {
-            idle.end(now);
-        } else if has_one_try && idle.why == Wait::StandBack {
+        if is_left && idle.why == Wait::StandBack {
             idle.until = idle.until.min(now + LONGEST_STAND_BACK);
+        } else if is_left || is_open && idle.why.is_rest() {
+            idle.end(now);
         }
     }
 

@@ -85,10 +85,7 @@ impl Hold {
     pub(super) fn serve_front(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         match plan.decided {
             Some(Decided { settles: true, .. }) => self.settle_front(lease, true, output),
-            Some(Decided { max_hold, .. }) => {
-                self.grant_new(lease, plan.token, max_hold, output);
-            }
-            None => self.grant_new(lease, plan.token, None, output),
+            Some(_) | None => self.grant_new(lease, plan, output),
         }
     }
 

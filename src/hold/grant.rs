@@ -226,7 +226,8 @@ impl Hold {
         }
         .into_fields(stored);
         let write = RecordWrite { if_match, fields };
-        let plan = Plan { name: Some(name), ..plan };
+        let rest_ends = rest.map(|_| output.now + min_hold);
+        let plan = Plan { name: Some(name), rest_ends, ..plan };
         self.send_work(lease, Work::Write { plan, write }, output);
     }
 
@@ -241,7 +242,8 @@ impl Hold {
     /// The token is in the store: grant, if anything is, once the lease is known to be ours still.
     fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let settles = plan.decided.is_some_and(|decided| decided.settles);
-        let unproven = lease.may_be_broken || self.is_unproven(lease.good_sent);
+        let unproven =
+            lease.may_be_broken || self.is_unproven(lease.good_sent) || lease.is_late(output.now);
         // What has run out by our own clock goes back, and is not renewed.
         if unproven && !settles && self.candidate.is_some() && output.now < lease.valid_until() {
             return self.send_work(lease, Work::Prove { plan, sent: output.now }, output);
@@ -413,13 +415,8 @@ pub(super) struct Resumed {
 impl Hold {
     /// Grants the lock under a new lease to the caller at the front, which the record was written for; for
     /// `max_hold` at the most, if that was decided, and else on its own terms (T12).
-    pub(super) fn grant_new(
-        &mut self,
-        lease: Leased,
-        token: FencingToken,
-        max_hold: Option<Duration>,
-        output: &mut Output,
-    ) {
+    pub(super) fn grant_new(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        let token = plan.token;
         debug_assert!(output.now < lease.valid_until(), "S2: the lease has run out");
         debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
         let Some(waiter) = self.take_front() else {
@@ -431,6 +428,13 @@ impl Hold {
         self.abandoned.forget(lease.lease_id);
         self.end_overruling();
         self.note_had();
+        let decided = plan.decided.and_then(|decided| decided.max_hold);
+        let max_hold = decided.or(waiter.terms.max_hold);
+        let valid_until = lease.valid_until();
+        let mut bounds = Bounds::new(&waiter.terms, max_hold, valid_until, output.now);
+        if let Some(ends) = plan.rest_ends {
+            bounds.rest_no_longer(ends);
+        }
         let held = Held {
             lease_id: lease.lease_id,
             renewal: Renewal::new(lease.duration, lease.good_sent, output.now, &mut self.jitter),
@@ -441,13 +445,7 @@ impl Hold {
             written_at: output.now,
             settling: None,
             caller: waiter.caller,
-            // S11: `max_hold` and the rest run from the grant.
-            bounds: Bounds::new(
-                &waiter.terms,
-                max_hold.or(waiter.terms.max_hold),
-                lease.valid_until(),
-                output.now,
-            ),
+            bounds,
             terms: waiter.terms,
             acquired_at: lease.time,
             granted_at: output.now,

@@ -153,6 +153,7 @@ impl Held {
             token: self.token,
             generation: self.generation,
             max_hold_ends: self.bounds.max_hold_ends(),
+            lease_ends: self.bounds.lease_ends(),
             min_hold_ends: self.bounds.min_hold_ends(),
             lease_id: self.lease_id,
             lease_duration: self.renewal.lease_duration(),
@@ -566,6 +567,11 @@ impl Bounds {
         }
     }
 
+    /// The record keeps the lock from others until `ends` and no longer (S11).
+    pub(super) fn rest_no_longer(&mut self, ends: Instant) {
+        self.min_hold_ends = self.min_hold_ends.min(ends);
+    }
+
     pub(super) fn extend(&mut self, max_hold: Duration, now: Instant) -> Instant {
         *self.max_hold_ends.insert(now + max_hold)
     }
@@ -584,6 +590,11 @@ impl Bounds {
     /// When the hold ends at the latest, if it has such a bound.
     pub(super) const fn max_hold_ends(&self) -> Option<Instant> {
         self.max_hold_ends
+    }
+
+    /// The end of the one lease of a hold that is not renewed.
+    pub(super) const fn lease_ends(&self) -> Option<Instant> {
+        self.lease_ends
     }
 
     /// When the hold ends without a report of progress, if that is watched.

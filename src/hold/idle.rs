@@ -16,6 +16,8 @@ pub enum Wait {
     Ready,
     /// The next poll: another sidecar has the lock, or comes first (S12, S34).
     Poll,
+    /// The next try: another lock of the share is being acquired here (S34).
+    OutOfTurn,
     /// The next try: the store has failed.
     Backoff,
     /// Others come first: the lock was handed on here, or acquired again and again (S10).

@@ -187,7 +187,9 @@ impl Registry {
     ) -> Result<Wait, CallError> {
         if kind == WaitKind::Resume {
             waiting.check_resume(self.holds.len())?;
-        } else if self.holds.len() >= limit || self.has_too_many_locks(path, waiting, kind) {
+        } else if kind.may_be_granted()
+            && (self.holds.len() >= limit || self.has_too_many_locks(path, waiting, kind))
+        {
             return Err(CallError::TooManyHolds { limit });
         }
         waiting.begin(kind)

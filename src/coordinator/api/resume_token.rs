@@ -128,8 +128,7 @@ pub(crate) fn make(
     };
     let terms = &caller.terms;
     // A hold that is not renewed lasts for one lease duration, wherever it goes on (S11).
-    let once = (!terms.auto_renew).then_some(grant.valid_until);
-    let max_hold_ends = caller.max_hold_ends.into_iter().chain(once).min();
+    let max_hold_ends = caller.max_hold_ends.into_iter().chain(grant.lease_ends).min();
     let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
     let store_time = grant.store_time + since;
     let place = namespace.all_prefix();
@@ -216,11 +215,10 @@ impl Coordinator {
             max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
             min_hold_ends,
         });
-        let mut max_hold = max_hold_ends.map(|(left, _)| left);
-        if !content.auto_renew {
-            // One lease duration and no more: the renewal that resumes adds nothing (S11).
-            let rest = believed_until.saturating_since(now);
-            max_hold = Some(max_hold.map_or(rest, |duration| duration.min(rest)));
+        let max_hold = max_hold_ends.map(|(left, _)| left);
+        // One lease duration and no more: the renewal that resumes adds nothing (S11).
+        if !content.auto_renew && max_hold.is_none() {
+            return None;
         }
         let record = Record {
             token: FencingToken::from_u64(content.token),

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request, settle, waiting};
-use crate::coordinator::{CallError, Outcome};
+use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, path, request, settle, waiting};
+use crate::coordinator::{Brought, CallError, Decider, Outcome};
+use crate::record::{Record, Verdict};
 
 fn holds_and_waiters(sidecar: &Sidecar) -> (usize, usize) {
     let gauges = sidecar.coordinator.gauges();
@@ -111,4 +112,16 @@ async fn s38_locks_that_rest_are_no_more_than_could_be_held_and_waited_for() {
     assert!(matches!(busy, Ok(Outcome::Busy(_))), "it is there already: {busy:?}");
     pass(11 * MINUTE).await;
     sidecar.acquire(request("another")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s38_what_is_only_written_is_settled_at_the_limit_of_holds() {
+    let sidecar = limited(&Account::new(), 1, 10);
+    let (_stream, _) = sidecar.hold(&request("held")).await;
+    let decider = || Decider::new(|_| (Verdict::Nothing, ())).0;
+    let brought = Brought { decider: decider(), seen: None };
+    let path = path("nightly");
+    let record = Record::default();
+    let settled = sidecar.coordinator.settle_at(&path, record, MINUTE, brought).await;
+    assert!(settled.is_ok(), "{settled:?}");
 }

@@ -11,8 +11,8 @@ use super::rig::{
     waiting,
 };
 use crate::coordinator::{
-    CallError, Grant, HeldEvent, HoldEvent, HoldState, LockEvent, LockEventKind, LossReason,
-    Observer, ResumeRequest,
+    CallError, Grant, HeldEvent, HoldEvent, HoldRequest, HoldState, LockEvent, LockEventKind,
+    LossReason, Observer, ResumeRequest,
 };
 use crate::store::LeaseState;
 
@@ -200,7 +200,7 @@ async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     let sidecar = account.sidecar();
     let began = account.now();
     let max_hold = Some(2 * MINUTE);
-    let request = crate::coordinator::HoldRequest { max_hold, ..request("nightly") };
+    let request = HoldRequest { max_hold, ..request("nightly") };
     let (mut stream, first) = sidecar.hold(&request).await;
     let mut grant = first;
     for _ in 0..3 {
@@ -227,8 +227,8 @@ async fn s11_s16_a_hold_that_is_not_renewed_lasts_no_longer_on_another_kernel() 
     let account = Account::new();
     let sidecar = account.sidecar();
     let began = account.now();
-    let unary = crate::coordinator::HoldRequest { auto_renew: false, ..request("nightly") };
-    let (stream, first) = sidecar.hold(&unary).await;
+    let once = HoldRequest { auto_renew: false, ..request("nightly") };
+    let (stream, first) = sidecar.hold(&once).await;
     pass(5 * SECOND).await;
     stream.disconnected();
     let mut stream = sidecar.coordinator.resume(&resume(&first)).unwrap();
@@ -389,4 +389,53 @@ async fn s16_a_resume_token_means_the_lock_of_its_key() {
     let left = sidecar.coordinator.get_hold(other.lease_id, Some(other.generation)).await.unwrap();
     assert!(left.validity.valid_for > SECOND, "nobody notices");
     change("holder", "somebody else").unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_s16_a_hold_that_is_not_renewed_goes_on_though_its_first_progress_was_due() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let once = HoldRequest {
+        auto_renew: false,
+        progress_timeout: Some(10 * SECOND),
+        ..request("nightly")
+    };
+    let (stream, first) = sidecar.hold(&once).await;
+    let (lease_id, generation) = (first.lease_id, Some(first.generation));
+    let mut told = first.validity.clone();
+    for _ in 0..3 {
+        pass(7 * SECOND).await;
+        told = sidecar.coordinator.report_progress(lease_id, generation).await.unwrap();
+    }
+    assert!(told.valid_for > 9 * SECOND, "{told:?}");
+    stream.disconnected();
+    settle().await;
+    let new = account.sidecar();
+    let request = ResumeRequest { told_valid_until: Some(told.valid_until), ..resume(&first) };
+    let mut resumed = new.coordinator.resume(&request).unwrap();
+    let event = next(&mut resumed).await;
+    assert!(matches!(event, HoldEvent::Granted(_)), "{event:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_s16_a_hold_that_is_not_renewed_and_was_extended_goes_on() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let max_hold = Some(5 * SECOND);
+    let once = HoldRequest { auto_renew: false, max_hold, ..request("nightly") };
+    let (stream, first) = sidecar.hold(&once).await;
+    let (lease_id, generation) = (first.lease_id, Some(first.generation));
+    let extended = sidecar.coordinator.extend(lease_id, generation, 40 * SECOND).await.unwrap();
+    pass(10 * SECOND).await;
+    stream.disconnected();
+    settle().await;
+    let new = account.sidecar();
+    let request = ResumeRequest {
+        resume_token: extended.resume_token.clone(),
+        told_valid_until: Some(extended.validity.valid_until.clone()),
+        ..resume(&first)
+    };
+    let mut resumed = new.coordinator.resume(&request).unwrap();
+    let event = next(&mut resumed).await;
+    assert!(matches!(event, HoldEvent::Granted(_)), "{event:?}");
 }

@@ -426,3 +426,30 @@ fn s11_a_rest_is_taken_back_though_the_store_fails_meanwhile() {
     assert_eq!(rig.record().resting_until, None);
     assert!(!rig.is_leased());
 }
+
+#[test]
+fn s11_a_rest_is_stored_for_as_long_as_it_is_promised_however_late_it_is_stored() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.arrive(ANN, Terms { resumable: true, ..at_least(40) });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    // The store takes no write for ten seconds.
+    rig.pass_failing(secs(10));
+    rig.pass_served(secs(2));
+    let grant = rig.granted(ANN);
+    let promised = grant.min_hold_ends;
+    rig.pass_served(secs(1));
+    // Its stream is closed by its client.
+    rig.leave(ANN);
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(Some(promised)));
+    other.now = rig.now;
+    other.arrive(BOB, Terms { wait: secs(600), ..terms() });
+    let mut granted_at = None;
+    while granted_at.is_none() {
+        other.pass_served(millis(100));
+        granted_at = is_granted(&other.told(), BOB).then(|| other.at());
+    }
+    let early = promised.saturating_since(granted_at.unwrap());
+    assert!(early < secs(1), "{early:?} before the end of the rest that was promised");
+}

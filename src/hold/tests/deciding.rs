@@ -514,3 +514,21 @@ fn t6_a_record_of_the_same_grant_is_taken_as_the_newer_one() {
     rig.arrive(BOB, having_seen(&seen, terms()));
     assert_eq!(read_of(&rig.sent[0]), (false, Some(&seen.etag)));
 }
+
+#[test]
+fn s9_s11_t6_nobody_is_granted_what_is_left_of_a_lease() {
+    for auto_renew in [true, false] {
+        let mut rig = Rig::new();
+        let arrival = brings(Brings::Run);
+        rig.arrive(ANN, Arrival { terms: Terms { auto_renew, ..arrival.terms }, ..arrival });
+        let acquire = rig.request();
+        rig.serve_one(&acquire);
+        // No write is done for most of the fifteen seconds.
+        rig.pass_failing(secs(12));
+        while rig.hold.holding().is_none() {
+            rig.pass_served(millis(10));
+        }
+        let left = rig.granted(ANN).valid_until.saturating_since(rig.at());
+        assert!(left > secs(14), "{left:?}, auto_renew: {auto_renew}");
+    }
+}
