@@ -478,3 +478,64 @@ fn s26_a_store_that_always_says_changed_is_not_asked_without_a_pause() {
     assert!((3..=31).contains(&writes), "{writes}");
     assert!(saved(&rig.told(), 1).is_some());
 }
+
+#[test]
+fn s10_s11_s16_a_save_leaves_what_the_record_says_of_its_grant() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, Terms { min_hold: secs(40), ..terms() });
+    rig.arrive(BOB, terms());
+    rig.serve();
+    let grant = rig.granted(ANN);
+    rig.restart();
+    rig.resume_as(CAT, &grant, "a try");
+    rig.serve();
+    let before = rig.record();
+    assert!(before.handed_on && before.resting_for == Some(secs(40)) && before.attempt == "a try");
+    rig.save(CAT, 1, "page 7");
+    rig.serve();
+    assert!(is_saved(saved(&rig.told(), 1)));
+    let after = rig.record();
+    assert_ne!(after.write, before.write);
+    assert_eq!(Record { write: before.write.clone(), ..after }, before);
+}
+
+#[test]
+fn s27_a_save_of_a_hold_that_is_over_is_told_as_not_done_unless_there_is_a_newer_one() {
+    for (newer, outcome) in [(false, SaveOutcome::Ended), (true, SaveOutcome::Unknown)] {
+        let (mut ann, mut bob) = Rig::pair();
+        ann.grant(ANN, terms());
+        ann.save(ANN, 1, "page 6");
+        ann.pass_served(secs(1));
+        ann.save(ANN, 2, "page 7");
+        ann.fail(outage());
+        ann.table_mut().break_now();
+        bob.now = ann.now;
+        bob.grant(BOB, terms());
+        if newer {
+            bob.save(BOB, 3, "page 9");
+            bob.serve();
+        }
+        // It is sent again, and what stands there is read.
+        while !matches!(ann.sent.front(), Some(Action::Store { what: Request::Write { .. }, .. })) {
+            ann.pass(millis(10));
+        }
+        ann.fail(Failure::Changed);
+        ann.serve();
+        assert_eq!(saved(&ann.told(), 2), Some(outcome));
+    }
+}
+
+#[test]
+fn s16_s27_a_save_that_was_done_before_its_hold_went_on_elsewhere_is_told_as_saved() {
+    let (mut ann, mut bob) = Rig::pair();
+    let grant = ann.grant(ANN, terms());
+    ann.save(ANN, 1, "page 7");
+    let save = ann.request();
+    let _lost = ann.do_in_store(&save);
+    bob.now = ann.now;
+    bob.resume(BOB, &grant, terms(), secs(9));
+    bob.serve();
+    // The record has another name of a write by now, and the checkpoint that was saved.
+    ann.pass_served(secs(4));
+    assert!(is_saved(saved(&ann.told(), 1)));
+}
