@@ -29,6 +29,8 @@ const (
 	streamsPerConnection = 200
 	// How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends.
 	saveGrace = 5 * time.Second
+	// How long the sidecar is given to hear that the holder of a lost hold knows of it, and has let go (S13).
+	knownTimeout = 1 * time.Second
 	// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 	nap = 1 * time.Second
 	// The pause after the first failed try. Each further one doubles it, up to a bound.

@@ -327,9 +327,6 @@ func (h *Hold) release(ctx context.Context, with releasing) (*leaseholdv1.Releas
 	return wire, alreadyLost(wire), nil
 }
 
-// knownTimeout is how long the holder of a lost hold waits for the sidecar to hear that it has let go.
-const knownTimeout = time.Second
-
 // sayKnown tells the sidecar that the holder knows of its loss and has let go, so that the lock need not be kept for it
 // (S13). Not where a resume may have made a newer generation (S16). Whatever is answered, the hold is lost.
 func (h *Hold) sayKnown() {

@@ -22,6 +22,8 @@ pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const STREAMS_PER_CONNECTION: usize = 200;
 /// How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends.
 pub(crate) const SAVE_GRACE: Duration = Duration::from_secs(5);
+/// How long the sidecar is given to hear that the holder of a lost hold knows of it, and has let go (S13).
+pub(crate) const KNOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 pub(crate) const NAP: Duration = Duration::from_secs(1);
 /// The pause after the first failed try. Each further one doubles it, up to a bound.

@@ -30,6 +30,9 @@ export const STREAMS_PER_CONNECTION = 200;
 /** How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends. */
 export const SAVE_GRACE_MS = 5_000;
 
+/** How long the sidecar is given to hear that the holder of a lost hold knows of it, and has let go (S13). */
+export const KNOWN_TIMEOUT_MS = 1_000;
+
 /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
 export const NAP_MS = 1_000;
 

@@ -23,6 +23,8 @@ PING_TIMEOUT: Final = 10.0
 STREAMS_PER_CONNECTION: Final = 200
 # How much longer than the validity the answer to a save is waited for: the sidecar answers when that ends.
 SAVE_GRACE: Final = 5.0
+# How long the sidecar is given to hear that the holder of a lost hold knows of it, and has let go (S13).
+KNOWN_TIMEOUT: Final = 1.0
 # No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 NAP: Final = 1.0
 # The pause after the first failed try. Each further one doubles it, up to a bound.

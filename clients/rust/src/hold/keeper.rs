@@ -15,7 +15,7 @@ use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::constants::{ANSWER_TIMEOUT, FIRST_PAUSE, NAP};
+use crate::constants::{ANSWER_TIMEOUT, FIRST_PAUSE, KNOWN_TIMEOUT, NAP};
 use crate::errors::{Error, Reason};
 use crate::messages::{LossReason, duration};
 use crate::proto::hold_lease_response::Event;
@@ -35,7 +35,7 @@ pub(super) struct Keeper<L> {
 async fn say_known(client: &Client, state: &HoldState, lease_id: String) {
     if let Some(generation) = state.settled() {
         let saying = client.release_hold(lease_id, generation, None, None);
-        let _answer = tokio::time::timeout(client.settings.release_timeout, saying).await;
+        let _answer = tokio::time::timeout(KNOWN_TIMEOUT, saying).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 import { status } from "@grpc/grpc-js";
 
+import { KNOWN_TIMEOUT_MS } from "../constants.js";
 import type { ReleaseResult } from "../../gen/leasehold/v1/hold.js";
 import { CheckpointOutcome, LossReason, ReleaseOutcome } from "../../gen/leasehold/v1/hold.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
@@ -14,9 +15,6 @@ import { OUTCOMES, checkRecorded } from "./occurrence.js";
 import type { Ending } from "../connect/rpc.js";
 import { unknownCalls } from "../errors/unsupported.js";
 import { Held } from "./held.js";
-
-/** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
-const KNOWN_MS = 1_000;
 
 /** How a hold is released. */
 export interface ReleaseOptions {
@@ -160,7 +158,12 @@ export class Hold extends Held implements AsyncDisposable {
   async #sayKnown(): Promise<void> {
     if (this.keeper.isResuming || this.keeper.refused !== undefined) return;
     // Whatever is answered, the hold is lost.
-    await this.rpc.release(this.keeper.id, {}, KNOWN_MS).catch(() => undefined);
+    await this.rpc.release(this.keeper.id, {}, KNOWN_TIMEOUT_MS).catch(() => undefined);
+  }
+
+  /** @internal */
+  protected giveUp(): Promise<unknown> {
+    return this.rpc.release(this.keeper.id);
   }
 
   /** Waits until it is known which generation to release. */

@@ -45,6 +45,12 @@ public final class Constants {
    */
   public static final Duration SAVE_GRACE = Duration.ofSeconds(5);
 
+  /**
+   * How long the sidecar is given to hear that the holder of a lost hold knows of it, and has let
+   * go (S13).
+   */
+  public static final Duration KNOWN_TIMEOUT = Duration.ofSeconds(1);
+
   /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
   public static final Duration NAP = Duration.ofSeconds(1);
 

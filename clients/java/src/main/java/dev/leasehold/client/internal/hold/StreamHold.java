@@ -26,9 +26,6 @@ import java.util.concurrent.CompletableFuture;
 
 /** A hold that a stream to the sidecar keeps. */
 public final class StreamHold extends Kept implements Hold {
-  /** How long the holder of a lost hold waits for the sidecar to hear that it has let go. */
-  private static final Duration KNOWN_TIMEOUT = Duration.ofSeconds(1);
-
   private CompletableFuture<ReleaseResult> released;
 
   /** What the release carries. */
@@ -149,7 +146,10 @@ public final class StreamHold extends Kept implements Hold {
         .releasable(context.clock().latest())
         .thenCompose(
             generation ->
-                keeper.line().calls().release(leaseId(), generation, Ending.PLAIN, KNOWN_TIMEOUT))
+                keeper
+                    .line()
+                    .calls()
+                    .release(leaseId(), generation, Ending.PLAIN, Constants.KNOWN_TIMEOUT))
         .handle((answer, error) -> lost);
   }
 
