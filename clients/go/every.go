@@ -59,7 +59,7 @@ func (c *Client) Every(ctx context.Context, spec ScheduleSpec, work func(ctx con
 			continue
 		case ctx.Err() != nil:
 			return gaveUp(ctx)
-		case !mayPass(err):
+		case !passes(err):
 			return err
 		}
 		c.rest(ctx, failures)

@@ -186,7 +186,7 @@ func (k *keeper) read() {
 			continue
 		}
 		if errors.Is(err, io.EOF) {
-			err = status.Error(codes.Unavailable, "the sidecar ended the stream without a reason")
+			err = errNoReason
 		}
 		if loss := finalRefusal(err); loss != nil {
 			k.state.lose(loss)

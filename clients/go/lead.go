@@ -71,7 +71,7 @@ func (t *term) lead(ctx context.Context, hold *Hold) error {
 	return err
 }
 
-// passes is whether an error of a hold may be over soon.
+// passes is whether an error may be over soon.
 func passes(err error) bool {
 	var unreachable *UnreachableError
 	var lost *LostError
@@ -85,6 +85,7 @@ func passes(err error) bool {
 		case CodeUnavailable, CodeResourceExhausted, CodeAborted, CodeDeadlineExceeded:
 			return true
 		}
+		return refused.isNoAnswer()
 	}
 	return false
 }

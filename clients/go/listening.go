@@ -3,7 +3,6 @@ package leasehold
 import (
 	"context"
 	"errors"
-	"io"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +12,9 @@ import (
 
 // errSilent is the end of a stream over which nothing was heard for so long that the connection is taken for dead.
 var errSilent = status.Error(codes.Unavailable, "nothing was received from the sidecar for a long time")
+
+// errNoReason is the end of a stream without a word of the sidecar's.
+var errNoReason = status.Error(codes.Unavailable, "the sidecar ended the stream without a reason")
 
 // errStopped says that nobody waits for the stream any more. It says nothing of the stream.
 var errStopped = errors.New("nobody waits any more")
@@ -110,9 +112,10 @@ func (l *listening[A]) nextUntil(stop <-chan struct{}) (*A, error) {
 
 // comesBack is whether an error is the end of a connection or of a sidecar that another may follow, and not an answer.
 func comesBack(err error) bool {
-	if errors.Is(err, io.EOF) || status.Code(err) != codes.Unavailable {
-		return false
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Internal, codes.Canceled:
+		reason := refusal(err).Reason
+		return reason == "" || reason == ReasonShuttingDown
 	}
-	reason := refusal(err).Reason
-	return reason == "" || reason == ReasonShuttingDown
+	return false
 }

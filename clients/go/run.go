@@ -172,7 +172,7 @@ func (r *Run) Complete(ctx context.Context, completion Completion) (CompletedRun
 			r.mutex.Unlock()
 			return completed, nil
 		}
-		if outside.Err() != nil || !mayPass(err) {
+		if outside.Err() != nil || !passes(err) {
 			return CompletedRun{}, err
 		}
 		select {
@@ -229,12 +229,6 @@ func isOfRun(cause error) bool {
 	var revoked *RevokedError
 	var draining *DrainingError
 	return isReleased(cause) || errors.As(cause, &lost) || errors.As(cause, &revoked) || errors.As(cause, &draining)
-}
-
-// mayPass is whether an error of a schedule may be over soon.
-func mayPass(err error) bool {
-	var refused *RefusedError
-	return passes(err) || errors.As(err, &refused) && refused.isNoAnswer()
 }
 
 // retryAfter is how long the sidecar says to wait; zero if it does not.

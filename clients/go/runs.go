@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -188,11 +186,11 @@ func (r *Runs) hear(ctx context.Context, answer *leaseholdv1.SubscribeScheduleRe
 // interrupted waits a little before the next try; the error, if another one does not help.
 func (r *Runs) interrupted(within context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
-		err = status.Error(codes.Unavailable, "the sidecar ended the stream without a reason")
+		err = errNoReason
 	}
 	failure := knowing("schedules", r.stream.connection.failure(context.Background(), err))
 	r.hangUp()
-	if !isBelowNeeds(failure) && (!r.known || !mayPass(failure)) {
+	if !isBelowNeeds(failure) && (!r.known || !passes(failure)) {
 		return failure
 	}
 	r.events.tell(Interrupted{failure.Error()})

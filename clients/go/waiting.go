@@ -14,8 +14,8 @@ import (
 // ask waits for the grant. Where no sidecar answers yet, the connection breaks while it waits, nothing is heard over it
 // for long, or the sidecar is too old for what is asked (S37), it asks again for what is left of the wait. A caller that is paced waits for the first answer by itself.
 func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
-	w := &waiting{keeper: k, spec: spec, until: time.Now().Add(spec.GetWait().AsDuration())}
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	w := &waiting{keeper: k, spec: spec, until: time.Now().Add(spec.GetWait().AsDuration()), pause: firstPause}
+	for {
 		sent := k.client.clock.now()
 		stream, err := w.ask()
 		if err == nil {
@@ -26,10 +26,13 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, paced bool) error {
 		left := time.Until(w.until)
 		withoutEnd := spec.GetWaitWithoutEnd()
 		isOurs := !paced || w.heard || errors.Is(err, errSilent)
-		if !(isOurs && comesBack(err) || isBelowNeeds(err)) || !(withoutEnd || left > 0) {
+		mayAsk := (withoutEnd || left > 0) && k.ctx.Err() == nil
+		if !(isOurs && comesBack(err) || isBelowNeeds(err)) || !mayAsk {
 			return w.failure(err)
 		}
 		w.again = true
+		pause := w.pause
+		w.pause = min(2*pause, longestPause)
 		if !withoutEnd {
 			pause = min(pause, left)
 			spec.Wait = wireDuration(max(left-pause, time.Millisecond))
@@ -51,6 +54,8 @@ type waiting struct {
 	// again is whether it has asked before, heard whether a sidecar has said that the caller waits, and last what it said.
 	again, heard bool
 	last         *leaseholdv1.Waiting
+	// pause is that before the next try: a short one where a sidecar had the caller in its queue.
+	pause time.Duration
 }
 
 // ask waits on one stream.
@@ -70,7 +75,7 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 	for {
 		answer, err := w.stream.next()
 		if errors.Is(err, io.EOF) {
-			return nil, &ProtocolError{"the stream ended before the lock was granted"}
+			return nil, errNoReason
 		}
 		if err != nil {
 			return nil, err
@@ -88,7 +93,7 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		case *leaseholdv1.HoldLeaseResponse_Lost:
 			return nil, lossFrom(event.Lost)
 		case *leaseholdv1.HoldLeaseResponse_Waiting:
-			w.heard = true
+			w.heard, w.pause = true, firstPause
 			// The sidecar repeats what it said, so that a dead connection is noticed.
 			if !proto.Equal(event.Waiting, w.last) {
 				w.last = event.Waiting

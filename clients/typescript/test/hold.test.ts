@@ -6,7 +6,7 @@ import { inspect } from "node:util";
 import { status } from "@grpc/grpc-js";
 
 import { duration } from "../src/duration.js";
-import { HoldState, LostError, LossReason, Notice, ProtocolError, RefusedError, lossIn } from "../src/index.js";
+import { HoldState, LostError, LossReason, Notice, RefusedError, lossIn } from "../src/index.js";
 import { BreakNote, ReleaseOutcome } from "../src/proto.js";
 import { refusal } from "./messages.js";
 import { settled, staged } from "./stage.js";
@@ -114,7 +114,7 @@ staged("what is no grant is none", async (it) => {
   it.sidecar.answer("get_hold", { for: 0 });
   for (const [said, error] of [
     [{ granted: {} }, LostError],
-    [{}, ProtocolError],
+    [{}, RefusedError],
   ] as const) {
     const holding = it.client.hold({ function: "f" });
     it.sidecar.tell(undefined, said);

@@ -136,27 +136,26 @@ impl Error {
         }
     }
 
-    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers, or
-    /// the code is `UNAVAILABLE`.
+    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers, the
+    /// connection broke, or the code is `UNAVAILABLE`.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } => true,
-            Self::Refused(refusal) => {
-                refusal.code == Code::Unavailable || refusal.reason == Some(Reason::StreamBehind)
+        let passes = |refusal: &Refusal| {
+            refusal.code == Code::Unavailable || refusal.reason == Some(Reason::StreamBehind)
+        };
+        self.is_break() || self.refusal().is_some_and(passes)
+    }
+
+    /// Whether nobody answers, the connection broke, or the sidecar is being replaced: another one may answer
+    /// the same call.
+    pub(crate) fn is_break(&self) -> bool {
+        let is_break = |refusal: &Refusal| match &refusal.reason {
+            Some(reason) => *reason == Reason::ShuttingDown,
+            None => {
+                matches!(refusal.code, Code::Unavailable | Code::Internal | Code::Cancelled)
             }
-            Self::Endpoint { .. }
-            | Self::Platform { .. }
-            | Self::CertificateRefused { .. }
-            | Self::Lost(_)
-            | Self::ReleaseUnconfirmed { .. }
-            | Self::CheckpointNotSaved(_)
-            | Self::CheckpointUnknown(_)
-            | Self::OutcomeNotRecorded(_)
-            | Self::OutcomeUnknown
-            | Self::OccurrenceOver(_)
-            | Self::Protocol(_) => false,
-        }
+        };
+        matches!(self, Self::Unreachable { .. }) || self.refusal().is_some_and(is_break)
     }
 
     /// Whether another sidecar may serve what this one has refused, because it is older than the request
@@ -169,15 +168,9 @@ impl Error {
     /// carried out.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.refusal().is_some_and(|refusal| {
-            let by_the_transport = matches!(
-                refusal.code,
-                Code::Unavailable
-                    | Code::Unknown
-                    | Code::Internal
-                    | Code::Cancelled
-                    | Code::DeadlineExceeded
-            );
-            refusal.reason.is_none() && by_the_transport
+            // Of some ends of a connection tonic says UNKNOWN.
+            let is_late = matches!(refusal.code, Code::DeadlineExceeded | Code::Unknown);
+            refusal.reason.is_none() && (is_late || self.is_break())
         })
     }
 

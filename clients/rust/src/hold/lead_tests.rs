@@ -145,10 +145,10 @@ async fn a_refusal_that_trying_again_does_not_help_ends_leading() {
     for (code, passes) in [
         (Code::PermissionDenied, false),
         (Code::InvalidArgument, false),
-        (Code::Internal, false),
         (Code::DataLoss, false),
         (Code::Unavailable, true),
         (Code::ResourceExhausted, true),
+        (Code::Internal, true),
     ] {
         let mut bench = Bench::new();
         let mut leader = Leader::start(&bench, Work::UntilLost);

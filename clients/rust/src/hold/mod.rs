@@ -40,7 +40,7 @@ use crate::proto;
 pub use held::Hold;
 pub(crate) use line::{Line, Message, Stream, silent};
 pub use notice::Notice;
-pub(crate) use open::{believe, hold_of, retry_after};
+pub(crate) use open::{believe, hold_of};
 pub(crate) use state::HoldState;
 
 /// A hold being asked for: await it.
@@ -94,10 +94,7 @@ impl Holding {
         loop {
             match open::open(client.clone(), spec.clone(), events.clone(), was_answered).await {
                 Ok(Outcome::Busy(_)) => was_answered = true,
-                Ok(outcome) => return Ok(outcome),
-                // The sidecar was there, and its absence is waited out.
-                Err(error) if was_answered && error.is_transient() => {}
-                Err(error) => return Err(error),
+                answered => return answered,
             }
         }
     }

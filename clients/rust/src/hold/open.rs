@@ -1,7 +1,6 @@
 //! Asks for a lock, and waits for it through what happens to the connection.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -15,7 +14,7 @@ use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
 use crate::constants::{FIRST_PAUSE, LONGEST_PAUSE};
-use crate::errors::{Error, Refusal};
+use crate::errors::Error;
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
 use crate::proto;
 use crate::proto::hold_lease_request::Start;
@@ -49,27 +48,19 @@ pub(super) async fn open(
         if heard {
             pause = FIRST_PAUSE;
         }
-        if !(was_answered && error.is_transient() || error.is_below_needs()) {
+        if !(was_answered && error.is_break() || error.is_below_needs()) {
             return Err(error);
         }
-        let asked_for = retry_after(&error).unwrap_or(pause);
         let now = client.clock.now();
-        if end.is_some_and(|end| now + asked_for >= end) {
+        if end.is_some_and(|end| now + pause >= end) {
             return Err(error);
         }
-        tokio::time::sleep(asked_for).await;
+        tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
         if let Some(end) = end {
             spec.wait = end.saturating_since(client.clock.now());
         }
     }
-}
-
-/// When the sidecar says that asking again is worth while, if it does: not long.
-pub(crate) fn retry_after(error: &Error) -> Option<Duration> {
-    let Error::Refused(refusal) = error else { return None };
-    let Refusal { retry_after, .. } = refusal.as_ref();
-    retry_after.map(|after| after.min(LONGEST_PAUSE))
 }
 
 type Granted = (proto::Grant, HoldState, HoldStream);

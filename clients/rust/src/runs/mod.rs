@@ -24,10 +24,10 @@ use tonic::Status;
 
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::constants::{FIRST_PAUSE, LONGEST_RUN_PAUSE};
+use crate::constants::{FIRST_PAUSE, LONGEST_PAUSE, LONGEST_RUN_PAUSE};
 use crate::errors::Error;
 use crate::hold::lead::passes;
-use crate::hold::{Message, Stream, retry_after, silent};
+use crate::hold::{Message, Stream, silent};
 use crate::messages::{DefinitionInForce, Standby, Subscription, UnderstoodSchedule, duration};
 use crate::proto::subscribe_schedule_response::Event;
 use crate::proto::{self, SubscribeScheduleRequest, SubscribeScheduleResponse};
@@ -156,6 +156,12 @@ impl Subscribed {
         let stream = lane.look_at(answer)?.into_inner();
         Ok(Self { stream: Stream::new(stream, lane), sent })
     }
+}
+
+/// When the sidecar says that asking again is worth while, if it does: not long.
+fn retry_after(error: &Error) -> Option<Duration> {
+    let Error::Refused(refusal) = error else { return None };
+    refusal.retry_after.map(|after| after.min(LONGEST_PAUSE))
 }
 
 impl Tells {

@@ -9,12 +9,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
 use super::line::{RunLine, Stage};
+use super::retry_after;
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::constants::{FIRST_PAUSE, LONGEST_RUN_PAUSE, NAP};
 use crate::errors::Error;
 use crate::hold::lead::passes;
-use crate::hold::{Hold, HoldEvent, HoldState, Loss, Notice, hold_of, retry_after};
+use crate::hold::{Hold, HoldEvent, HoldState, Loss, Notice, hold_of};
 use crate::messages::{Checkpoint, CompletedRun, Completion, EndedRun, RunKind, duration, moment};
 use crate::proto;
 

@@ -65,7 +65,7 @@ impl LockWatch {
         let mut pause = FIRST_PAUSE;
         loop {
             let given_up = self.client.clock.now() >= end;
-            if let Some(error) = error.take_if(|error| given_up || !error.is_transient()) {
+            if let Some(error) = error.take_if(|error| given_up || !error.is_break()) {
                 return Err(error);
             }
             match start(&self.client, &self.lock).await {

@@ -1,13 +1,11 @@
 // Asks for a lock by a stream, and returns the hold once it is granted.
 
-import { status } from "@grpc/grpc-js";
-
 import { FIRST_PAUSE_MS, LONGEST_PAUSE_MS } from "../constants.js";
 import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
 import type { BootReading } from "./boot-clock.js";
-import { BusyError, LostError, ProtocolError, RefusedError } from "../errors/errors.js";
+import { BusyError, LostError } from "../errors/errors.js";
 import { lossOf } from "./loss.js";
 import { occurrenceOver } from "./occurrence.js";
 import { isBreak } from "../errors/refusal.js";
@@ -19,7 +17,7 @@ import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import type { Holds } from "./held.js";
 import { Hold } from "./hold.js";
-import { HoldLine } from "./line.js";
+import { HoldLine, endedWithoutWord } from "./line.js";
 import { HoldState } from "./state.js";
 
 /** How a hold is asked for. */
@@ -32,7 +30,7 @@ export interface HoldOptions {
 
 /**
  * Asks for the lock; a `BusyError` if it was not acquired within the wait. The wait is also one for a sidecar that does
- * not answer yet, or is too old for what is asked (S37), and a caller that has stood in the queue asks again when the connection breaks or goes silent.
+ * not answer yet, or is too old for what is asked (S37), and goes on when the connection breaks or goes silent.
  */
 export async function openHold(
   rpc: Rpc,
@@ -43,9 +41,7 @@ export async function openHold(
 ): Promise<Hold> {
   const began = rpc.clock.read().earliest;
   let pause = FIRST_PAUSE_MS;
-  const queue = { waited: false };
   const onWaiting = (): void => {
-    queue.waited = true;
     pause = FIRST_PAUSE_MS;
   };
   const left = (): number => Math.max(waitMs - (rpc.clock.read().latest - began), 0);
@@ -54,17 +50,11 @@ export async function openHold(
       return await openOnce(rpc, holds, spec(ask), { ...options, onWaiting });
     } catch (error) {
       const isEnded = left() === 0 || rpc.isClosed || options.signal?.aborted === true;
-      // A wait is also one for a sidecar that is starting.
-      const mayAsk = queue.waited || waitMs === Infinity || isAway(error);
-      if (isEnded || !((mayAsk && isBreak(error)) || isBelowNeeds(error))) throw error;
+      if (isEnded || !(isBreak(error) || isBelowNeeds(error))) throw error;
     }
     await sleep(pause, options.signal);
     pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
   }
-}
-
-function isAway(error: unknown): boolean {
-  return error instanceof RefusedError && error.code === status.UNAVAILABLE;
 }
 
 interface OneTry extends HoldOptions {
@@ -132,7 +122,7 @@ async function readGrant(
       case undefined:
     }
   }
-  throw new ProtocolError("the stream ended before the lock was granted");
+  throw endedWithoutWord();
 }
 
 /**

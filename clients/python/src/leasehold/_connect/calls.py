@@ -23,6 +23,7 @@ from leasehold._errors.errors import (
     UnreachableError,
     UnsupportedError,
     is_below_needs,
+    is_unanswered,
     refused,
 )
 from leasehold._hold.boot_clock import Clock
@@ -58,9 +59,6 @@ LONGEST_LEASE: Final = 60.0
 """No lease lasts longer unless it is renewed, in seconds."""
 
 _LOOK: Final = 1.0
-
-_UNANSWERED: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
-"""What gRPC itself says of a call whose answer did not come."""
 
 HoldCall = Listening[HoldLeaseResponse]
 
@@ -372,8 +370,7 @@ class Calls:
             with self.about(at, request.lease_id) as connection:
                 return await self.unary(connection.stub.SaveCheckpoint, request, valid_for + SAVE_GRACE)
         except RefusedError as error:
-            unanswered = error.reason is None and error.code in _UNANSWERED
-            if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
+            if is_unanswered(error) or error.reason is Reason.CHECKPOINT_UNKNOWN:
                 raise CheckpointUnknownError(error) from error
             if error.code is grpc.StatusCode.UNIMPLEMENTED:
                 raise UnsupportedError.lacking("checkpoints") from error

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+ENDED: Final = "the sidecar ended the stream without a reason"
+"""What is said of a stream that has ended without a word."""
+
 
 class Connection:
     """A channel, and what goes on over it."""

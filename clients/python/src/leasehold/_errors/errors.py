@@ -203,9 +203,18 @@ def is_below_needs(error: RefusedError) -> bool:
     return error._is_below_needs
 
 
+_BREAKS: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL}
+"""What a stream ends with that something between the client and the sidecar has ended."""
+
+
 def comes_back(error: RefusedError) -> bool:
     """Say whether it is the end of a connection or of a sidecar, which another may follow, and not an answer."""
-    return error.code is grpc.StatusCode.UNAVAILABLE and error.reason in (None, Reason.SHUTTING_DOWN)
+    return error.reason is Reason.SHUTTING_DOWN or (error.reason_name is None and error.code in _BREAKS)
+
+
+def is_unanswered(error: RefusedError) -> bool:
+    """Say whether no sidecar has answered, so that the call may have been carried out."""
+    return error.reason_name is None and (error.code is grpc.StatusCode.DEADLINE_EXCEEDED or comes_back(error))
 
 
 _PASSES: Final = {
@@ -218,7 +227,7 @@ _PASSES: Final = {
 
 def passes(error: RefusedError) -> bool:
     """Say whether it is what a sidecar, or its absence, says that may be otherwise later."""
-    return error.code in _PASSES
+    return error.code in _PASSES or comes_back(error)
 
 
 def refused(error: grpc.aio.AioRpcError) -> RefusedError:

@@ -18,8 +18,8 @@ import grpc.aio
 
 from leasehold._connect.calls import Calls, Place, final_refusal, told_lost
 from leasehold._connect.guarded import Guarded
-from leasehold._connect.listening import Connection, SilentError
-from leasehold._constants import ANSWER_POLL, ANSWER_TIMEOUT, FIRST_PAUSE, NAP
+from leasehold._connect.listening import ENDED, Connection, SilentError
+from leasehold._constants import ANSWER_POLL, ANSWER_TIMEOUT, FIRST_PAUSE, KNOWN_TIMEOUT, NAP
 from leasehold._convert import duration, seconds
 from leasehold._enums import CheckpointOutcome, LossReason, Reason, ReleaseOutcome, RunOutcome
 from leasehold._errors.answers import LostError
@@ -37,9 +37,6 @@ from leasehold.v1.lease_service_pb2 import HOLD_STATE_REVOKED, GetHoldResponse, 
 
 _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
-
-_KNOWN_TIMEOUT: Final = 1.0
-"""How long the holder of a lost hold waits for the sidecar to hear that it has let go."""
 
 _log: Final = logging.getLogger("leasehold")
 
@@ -251,7 +248,7 @@ class Keeper:
             return
         self._known_said = True
         with contextlib.suppress(LeaseholdError, TimeoutError):
-            await asyncio.wait_for(self.release_there(None, 0), _KNOWN_TIMEOUT)
+            await asyncio.wait_for(self.release_there(None, 0), KNOWN_TIMEOUT)
 
     def released(self) -> None:
         """End the hold and the stream. The outcome of a run may still be told, over its connection."""
@@ -358,7 +355,7 @@ class Keeper:
                     if loss is not None:
                         return loss
                     continue
-                broke = RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a reason")
+                broke = RefusedError(grpc.StatusCode.UNAVAILABLE, ENDED)
             if not self.state.is_valid():
                 return None
             loss = final_refusal(broke)

@@ -3,13 +3,15 @@
 import asyncio
 from typing import Final
 
+import grpc
+
 from leasehold._connect.calls import Calls, HoldCall
-from leasehold._connect.listening import SilentError
+from leasehold._connect.listening import ENDED, SilentError
 from leasehold._constants import FIRST_PAUSE, LONGEST_PAUSE
 from leasehold._convert import moment, proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors.answers import BusyError, LostError, OccurrenceOverError
-from leasehold._errors.errors import ProtocolError, RefusedError, comes_back, is_below_needs
+from leasehold._errors.errors import RefusedError, comes_back, is_below_needs
 from leasehold._hold import events
 from leasehold._hold.grants import Busy, Grant, Loss
 from leasehold._hold.keeper import Keeper
@@ -106,7 +108,7 @@ class _Waiting:
             with self._calls.typed_errors():
                 message = await call.read()
             if not isinstance(message, HoldLeaseResponse):
-                raise ProtocolError("the stream ended before the lock was granted")
+                raise RefusedError(grpc.StatusCode.UNAVAILABLE, ENDED)
             match message.WhichOneof("event"):
                 case "granted":
                     return message.granted
@@ -126,7 +128,7 @@ class _Waiting:
                     pass
 
     def _tell(self, waiting: hold_pb2.Waiting) -> None:
-        self._is_heard = True
+        self._is_heard, self._next_pause = True, FIRST_PAUSE
         # The sidecar repeats what it said, so that a dead connection is noticed.
         if waiting == self._told:
             return

@@ -11,6 +11,7 @@ from typing import Final
 import grpc
 
 from leasehold._connect.calls import Calls
+from leasehold._connect.listening import ENDED
 from leasehold._constants import FIRST_PAUSE, LONGEST_RUN_PAUSE
 from leasehold._convert import duration, seconds
 from leasehold._enums import RunOutcome
@@ -119,7 +120,7 @@ class Subscription:
         with calls.knowing_schedules():
             message = await stream.call.read()
         if not isinstance(message, SubscribeScheduleResponse):
-            raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a reason")
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, ENDED)
         match message.WhichOneof("event"):
             case "standby":
                 self._stand_by(message.standby)

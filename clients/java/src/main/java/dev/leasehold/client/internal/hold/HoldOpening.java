@@ -24,7 +24,6 @@ import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Waiting;
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -211,7 +210,7 @@ public final class HoldOpening extends CompletableFuture<Hold> {
 
   private void ended(RefusedException why) {
     // A wait is also one for a sidecar that is starting.
-    boolean mayAsk = waited || (!paced && why.code() == Status.Code.UNAVAILABLE);
+    boolean mayAsk = waited || !paced;
     if (((mayAsk && Refusals.isBreak(why)) || Refusals.isBelowNeeds(why)) && goesOn()) {
       asked = true;
       context.after(pause, this::ask);
