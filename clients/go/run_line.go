@@ -15,8 +15,9 @@ type runLine struct {
 	runs   *Runs
 	run    *Run
 	stream *runStream
-	// told is whether the sidecar has said on this stream that the run is over, and broken whether the stream is.
-	told, broken bool
+	// told is whether the sidecar has said on this stream that the run is over, lost whether by its loss, and broken whether
+	// the stream is over.
+	told, lost, broken bool
 }
 
 // grantOf is the hold of a run, which is to end at the run's deadline here: the sidecar's lasts a little longer, in which the
@@ -62,7 +63,7 @@ func (l *runLine) ofHold(answer *leaseholdv1.SubscribeScheduleResponse) *leaseho
 		l.run.drain(duration(event.Draining.GetTimeLeft()))
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Draining{Draining: event.Draining}}
 	case *leaseholdv1.SubscribeScheduleResponse_Lost:
-		l.told = true
+		l.told, l.lost = true, true
 		return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Lost{Lost: event.Lost}}
 	case *leaseholdv1.SubscribeScheduleResponse_Recorded:
 		// Otherwise it is of an earlier run.
@@ -93,7 +94,8 @@ func (l *runLine) place() *place { return l.stream.place }
 func (l *runLine) hangUp() { l.stream.cancel() }
 
 // over gives the stream back for the next run, if the outcome of this one was told and the sidecar has taken it. Else it
-// ends the stream: a run that was lost, and whose work may go on, is followed by another one only if that is asked for.
+// ends the stream: a run that was lost, and whose work may go on, is followed by another one only if that is asked for
+// (T24).
 func (l *runLine) over(state *holdState, stop <-chan struct{}, silent []line) {
 	defer close(l.run.back)
 	defer func() {
@@ -111,7 +113,7 @@ func (l *runLine) over(state *holdState, stop <-chan struct{}, silent []line) {
 			break
 		}
 	}
-	if l.broken || state.lost() != nil || !l.told && !l.run.isCompleted() {
+	if l.broken || l.lost || state.lost() != nil || !l.told && !l.run.isCompleted() {
 		l.hangUp()
 		return
 	}

@@ -115,7 +115,7 @@ class FakeSidecar:
     async def running(self, **said: Any) -> Call:
         """The next subscription, which is given a run."""
         call = await self.call("subscribe_schedule")
-        return call.tell("standby", understood=True).tell("run", attempt=2, **said)
+        return call.tell("standby", understood=True).tell("run", **{"attempt": 2, **said})
 
     def follow(self, name: str, request: Any, peer: str, metadata: Any) -> Call:
         """Take in what is answered by a stream."""

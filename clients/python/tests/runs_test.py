@@ -57,27 +57,6 @@ async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpo
     await runs.aclose()
 
 
-async def t12_a_loss_that_the_clock_finds_keeps_the_stream_until_the_sidecar_says_so(made: Bench) -> None:
-    runs, run, call = await made.running()
-    made.clock.advance(58)
-    assert not run.is_valid()
-    asking = asyncio.ensure_future(anext(runs))
-    await until(run._keeper.settled.is_set)
-    call.tell("lost", reason="EXPIRED").tell("run", attempt=3, until=158_000, for_=158_000)
-    assert (await asking).attempt == 3, "over the same stream"
-    await runs.aclose()
-
-
-async def t24_a_stream_whose_run_was_lost_without_a_word_is_not_used_again(made: Bench) -> None:
-    runs, run, call = await made.running()
-    made.sidecar.answer("complete_run", refusal("PERMISSION_DENIED", "ACCESS_DENIED"))
-    call.tell("lost", reason="TAKEN")
-    await run.lost()
-    made.do(anext(runs))
-    await call.ended()
-    assert (await made.sidecar.call("subscribe_schedule")).request.reconnected
-
-
 async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
     (runs, run, _call), (others, other, _other) = await made.running(), await made.running()
     recorded = made.sidecar.standing.pop("complete_run")
@@ -178,7 +157,8 @@ async def t8_t11_t12_what_becomes_of_the_function_is_the_outcome_and_it_goes_on_
     await until(lambda: len(nightly.attempts) == 3)
     call.tell("draining")
     await until(lambda: nightly.is_ending)
-    call.tell("lost", reason=reason).tell("run", attempt=4)
+    call.tell("lost", reason=reason)
+    call = await served.sidecar.running(attempt=4)
     await until(lambda: len(nightly.attempts) == 4)
     # T11: told to stop, it returns its run.
     if is_async:

@@ -51,7 +51,7 @@ impl<L: Line> Keeper<L> {
         self.watch(&mut ended).await;
         let Self { client, state, line, lease_id, .. } = self;
         let says_known = line.says_known();
-        line.hand_back().await;
+        line.hand_back(state.loss().is_some()).await;
         if says_known && state.loss().is_some() && !state.is_released() {
             let _gone = ended.await;
             say_known(&client, &state, lease_id).await;

@@ -46,8 +46,8 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
     /// Completes when the holder has ended the hold, and was answered.
     fn ended(&self) -> impl Future<Output = ()> + Send + use<Self>;
 
-    /// The hold is over.
-    fn hand_back(self) -> impl Future<Output = ()> + Send;
+    /// The hold is over, by a loss or by its holder.
+    fn hand_back(self, is_lost: bool) -> impl Future<Output = ()> + Send;
 }
 
 /// A message of a stream of events.
@@ -154,5 +154,5 @@ impl Line for HoldStream {
         std::future::pending()
     }
 
-    async fn hand_back(self) {}
+    async fn hand_back(self, _is_lost: bool) {}
 }

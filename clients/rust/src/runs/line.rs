@@ -36,6 +36,8 @@ pub(super) struct RunLine {
     here: Subscribed,
     /// The sidecar has said on this stream that the run is over.
     is_over: bool,
+    /// By its loss.
+    is_lost: bool,
     /// The stream broke.
     is_broken: bool,
     stages: watch::Sender<Stage>,
@@ -56,6 +58,7 @@ impl RunLine {
         Self {
             here,
             is_over: false,
+            is_lost: false,
             is_broken: false,
             stages: watch::Sender::new(Stage::Open),
             run_id: run.run_id.clone(),
@@ -85,7 +88,7 @@ impl RunLine {
             Event::Revoked(revoked) => Some(HoldWire::Revoked(revoked)),
             Event::Draining(draining) => Some(HoldWire::Draining(draining)),
             Event::Lost(lost) => {
-                self.is_over = true;
+                (self.is_over, self.is_lost) = (true, true);
                 Some(HoldWire::Lost(lost))
             }
             Event::Recorded(recorded) if recorded.run_id == self.run_id => {
@@ -139,6 +142,7 @@ impl Line for RunLine {
         Ok(Self {
             here,
             is_over: false,
+            is_lost: false,
             is_broken: false,
             stages: self.stages.clone(),
             run_id: self.run_id.clone(),
@@ -191,15 +195,16 @@ impl Line for RunLine {
 
     /// The stream goes on to the next run only if the sidecar, too, knows that this one is over: else it
     /// would go on renewing a hold that nobody believes in. At a deadline it says so a moment later than the
-    /// clock here, and a stream that ended meanwhile would be a run that was abandoned (T12).
-    async fn hand_back(mut self) {
+    /// clock here, and a stream that ended meanwhile would be a run that was abandoned (T12). After a loss it
+    /// ends, because the work may go on: the next run comes by another one (T24).
+    async fn hand_back(mut self, is_lost: bool) {
         let is_open = !self.is_broken && *self.stages.borrow() == Stage::Open;
         if is_open && !self.is_over {
             let told = async { while self.next(LAST_WORD * 2).await.is_ok() && !self.is_over {} };
             let _silent = tokio::time::timeout(LAST_WORD, told).await;
         }
         let is_known = self.is_over || *self.stages.borrow() == Stage::Completed;
-        if is_known && !self.is_broken {
+        if is_known && !(self.is_broken || self.is_lost || is_lost) {
             // Nobody waits for another run.
             let _gone = self.back.send(self.here);
         }

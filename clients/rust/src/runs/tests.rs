@@ -9,7 +9,7 @@ use super::*;
 use crate::boot_clock::Clock as _;
 use crate::errors::Reason;
 use crate::fake::{Bench, Opened, run, seconds, soon};
-use crate::messages::{Code, CompletionResult, LossReason, RunKind, SavedWith, ScheduleSpec};
+use crate::messages::{Code, CompletionResult, RunKind, SavedWith, ScheduleSpec};
 use crate::{Completion, HoldEvent};
 
 pub(super) fn nightly() -> Subscription {
@@ -93,37 +93,6 @@ async fn the_events_of_a_run_s_hold_are_given_out_once_and_only_if_asked_for() {
         let again: SubscribeScheduleRequest = bench.opened().await.asked.request();
         assert_eq!(again.run_id, "run-1");
     }
-}
-
-/// Where the sidecar says so, too; also a moment after the clock here.
-#[tokio::test(start_paused = true)]
-async fn t12_the_stream_of_a_run_that_is_over_goes_on() {
-    for told_late in [false, true] {
-        let mut bench = Bench::new();
-        let mut runs = bench.client.runs(nightly());
-        let (run, stream) = running(&mut bench, &mut runs).await;
-        if told_late {
-            assert_eq!(soon(run.lost()).await.reason, LossReason::Expired);
-        }
-        stream.tell(&json!({"lost": {"reason": "MAX_HOLD_REACHED"}}));
-        let reason = soon(run.lost()).await.reason;
-        assert_eq!(reason == LossReason::MaxHoldReached, !told_late);
-        stream.tell(&json!({"run": {"until": 116_000, "for": 58_000}}));
-        assert!(soon(runs.next()).await.unwrap().is_valid() && stream.is_open());
-        assert!(!run.is_valid());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn s13_a_run_that_is_over_here_only_ends_its_stream() {
-    let mut bench = Bench::new();
-    let mut runs = bench.client.runs(nightly());
-    let (run, stream) = running(&mut bench, &mut runs).await;
-    assert_eq!(soon(run.lost()).await.reason, LossReason::Expired);
-    stream.ended().await;
-    let next = tokio::spawn(async move { runs.next().await });
-    assert!(bench.opened().await.asked.request::<SubscribeScheduleRequest>().reconnected);
-    next.abort();
 }
 
 #[tokio::test(start_paused = true)]

@@ -149,7 +149,7 @@ export class Keeper {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#timer);
-    this.#line.close();
+    this.#line.close(this.#kept.state.loss !== undefined);
     this.#silent?.cancel();
     this.#kept.onClosed();
   }

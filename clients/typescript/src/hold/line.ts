@@ -24,8 +24,8 @@ export interface Line {
   next(): Promise<LineEvent | undefined>;
   /** Ends the stream. */
   cancel(): void;
-  /** The hold is over here (S13): ends the stream, unless it is good for more than this hold. */
-  close(): void;
+  /** The hold is over here (S13), by a loss or by its holder: ends the stream, unless it is good for more than this hold. */
+  close(isLost: boolean): void;
   /** Opens another one that goes on with the hold (S16); its first event is a grant. */
   resume(resume: Resume): Line;
 }

@@ -57,7 +57,7 @@ export class RunLine implements Line {
   readonly #here: Subscribed;
   /** The sidecar has said on this stream that the run is over. */
   #isOver = false;
-  /** By its loss. */
+  /** It was lost: the clock has found that, or the sidecar has said so. */
   #isLost = false;
   #isBroken = false;
   /** The run's hold is over here. */
@@ -151,10 +151,12 @@ export class RunLine implements Line {
   /**
    * The stream goes on to the next run only if the sidecar, too, knows that this one is over: else it would go on
    * renewing a hold that nobody believes in. After a loss it says so a moment later than the clock here, and a stream that
-   * ended meanwhile would be a run that was abandoned.
+   * ended meanwhile would be a run that was abandoned; then this one ends, because the work may go on: the next run comes
+   * by another (T24).
    */
-  close(): void {
+  close(isLost: boolean): void {
     this.#isClosed = true;
+    this.#isLost ||= isLost;
     this.#thread.onCompleted = (): void => {
       this.#settle();
     };
@@ -167,12 +169,10 @@ export class RunLine implements Line {
   #settle(): void {
     if (!this.#isClosed || this.#isGiven) return;
     const { isCompleted, giveBack } = this.#thread;
-    // T24: over a stream whose run was lost without a word nothing is granted.
-    const isEnded = this.#isOver && !this.#isLost;
-    if (!this.#isBroken && !isEnded && !isCompleted) return;
+    if (!this.#isBroken && !this.#isOver && (this.#isLost || !isCompleted)) return;
     this.#isGiven = true;
     clearTimeout(this.#lastWord);
-    if (this.#isBroken) {
+    if (this.#isBroken || this.#isLost) {
       this.cancel();
       giveBack(undefined);
     } else {

@@ -279,7 +279,7 @@ class Keeper:
             self._keeping.cancel()
         for line in self._others:
             line.cancel()
-        self._line.end()
+        self._line.end(is_lost=self.state.loss is not None)
         self._is_over()
         self.settled.set()
 

@@ -44,8 +44,11 @@ class Line(ABC):
         """End the stream, which nothing depends on any more."""
         self._call.drop()
 
-    def end(self) -> None:
-        """Say that the hold is over here. Called on the line that it lives by; may be repeated."""
+    def end(self, *, is_lost: bool) -> None:  # noqa: ARG002 - for a run, whose stream outlives it
+        """Say that the hold is over here, lost or ended by its holder.
+
+        Called on the line that it lives by; may be repeated.
+        """
         self.cancel()
 
     @abstractmethod

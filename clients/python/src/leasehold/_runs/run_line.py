@@ -122,7 +122,8 @@ class RunLine(Line):
             case "run":
                 return HoldLeaseResponse(granted=hold_of(message.run))
             case "renewed" | "at_risk" | "recovered" | "revoked" | "draining" | "lost":
-                self._is_over = self._is_lost = event == "lost"
+                if event == "lost":
+                    self._is_over = self._is_lost = True
                 told = HoldLeaseResponse()
                 getattr(told, event).CopyFrom(getattr(message, event))
                 return told
@@ -167,11 +168,15 @@ class RunLine(Line):
             checkpoint_version=answer.checkpoint_version,
         )
 
-    def end(self) -> None:
-        """Leave the stream to the subscription."""
-        if not self._thread.last.done():
-            self._call.before_cancelled = lambda: None
-            self._thread.last.set_result(self)
+    def end(self, *, is_lost: bool) -> None:
+        """Leave the stream to the subscription; that of a run that was lost ends soon, whoever asks for the next."""
+        if self._thread.last.done():
+            return
+        self._call.before_cancelled = lambda: None
+        self._thread.last.set_result(self)
+        self._is_lost |= is_lost
+        if self._is_lost:
+            self.hand_back()
 
     def hand_back(self) -> None:
         """Begin to, though nobody may ask for the next run yet."""
@@ -187,8 +192,9 @@ class RunLine(Line):
         """Give the stream, or end it.
 
         It goes on only if the sidecar, too, knows that the run is over: else it would go on renewing a hold that nobody
-        believes in. After a loss it says so a moment later than the clock here, and a stream that ended meanwhile
-        would be a run that was abandoned.
+        believes in; and not after a loss, as the work may go on: the next run comes by another stream (T24). After a
+        loss it says so a moment later than the clock here, and a stream that ended meanwhile would be a run that was
+        abandoned.
         """
         if not (self._is_broken or self._is_over or self._thread.completed.is_set()):
             listening = asyncio.ensure_future(self._hear_out())
@@ -199,9 +205,8 @@ class RunLine(Line):
                 listening.cancel()
                 completed.cancel()
                 await asyncio.gather(listening, completed, return_exceptions=True)
-        # T24: over a stream whose run was lost without a word nothing is granted.
-        is_ended = self._is_over and not self._is_lost
-        if self._is_broken or not (is_ended or self._thread.completed.is_set()):
+        is_known = self._is_over or self._thread.completed.is_set()
+        if self._is_broken or self._is_lost or not is_known:
             self._call.drop()
             return None
         return self._stream

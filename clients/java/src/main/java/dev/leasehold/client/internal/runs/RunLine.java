@@ -35,6 +35,7 @@ final class RunLine extends LifeLine {
   /** The stream has ended, or was ended from here. */
   private boolean broken;
 
+  /** It was lost: the clock has found that, or the sidecar has said so. */
   private boolean lost;
 
   private RunLine(
@@ -101,6 +102,9 @@ final class RunLine extends LifeLine {
       }
       case LOST -> {
         lastWord();
+        synchronized (this) {
+          lost = true;
+        }
         event.setLost(said.getLost());
       }
       case RECORDED -> {
@@ -156,6 +160,7 @@ final class RunLine extends LifeLine {
   @Override
   public void over(boolean isLost) {
     synchronized (this) {
+      // Of a run that was told lost, the stream ends at once.
       if (!isLost || lost) {
         // Its holder has ended it, and tells how: see completed().
         return;
