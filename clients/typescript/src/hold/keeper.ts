@@ -296,7 +296,7 @@ export class Keeper {
   /** ExtendLease has changed the limits of the hold, and its resume token with them. */
   #takeInLimits({ resumeToken, maxHoldEnds }: Renewed): void {
     this.replaceResumeToken(resumeToken);
-    if (maxHoldEnds !== undefined) this.#kept.state.takeInMaxHold(maxHoldEnds, undefined);
+    this.#kept.state.takeInMaxHold(maxHoldEnds, undefined);
   }
 
   /** S22: the lock was broken, and the hold ends with its validity. */

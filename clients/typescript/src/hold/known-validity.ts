@@ -7,8 +7,8 @@ import { milliseconds } from "../duration.js";
 /** How much of a promised validity is worth a question: a tenth. */
 const WORTH_ASKING = 10;
 
-/** A validity on our clock. */
-interface Known {
+/** A validity, or another moment that lies ahead, on our clock. */
+export interface Known {
   readonly until: number;
   readonly asOf: number;
   readonly sameKernel: boolean;
@@ -68,13 +68,13 @@ export class KnownValidity {
  * A deadline on our clock, read at `now` in an answer to a request sent at `sent` if there was one; `undefined` if
  * nothing can be counted from it.
  */
-export function momentOf(
+export function knownOf(
   deadline: Deadline,
   sent: BootReading | undefined,
   now: BootReading,
   bootId: string,
-): number | undefined {
-  return understand({ validUntil: deadline.at, validFor: deadline.after }, sent, now, bootId)?.until;
+): Known | undefined {
+  return understand({ validUntil: deadline.at, validFor: deadline.after }, sent, now, bootId);
 }
 
 /** What `validity` means on our clock; `undefined` if nothing can be counted from it. */

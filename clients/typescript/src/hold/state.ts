@@ -3,7 +3,8 @@
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootTime, Deadline, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
-import { KnownValidity, momentOf } from "./known-validity.js";
+import type { Known } from "./known-validity.js";
+import { KnownValidity, knownOf } from "./known-validity.js";
 import type { BootReading, Clock } from "./boot-clock.js";
 import { LostError } from "../errors/errors.js";
 import type { Loss } from "./loss.js";
@@ -25,7 +26,7 @@ export class HoldState {
   readonly #validity = new KnownValidity();
   readonly #abort = new AbortController();
   readonly #revoked = new AbortController();
-  #maxHoldEnds: number | undefined;
+  #maxHold: Known | undefined;
   #notice: Notice | undefined;
   /** Ended by the holder or lost. */
   #over = false;
@@ -95,7 +96,7 @@ export class HoldState {
   /** Why a validity ended of which no end was told. */
   #endOfValidity(): Loss {
     if (this.#notice !== undefined) return brokenBy(this.#notice);
-    const isAtBound = this.#maxHoldEnds !== undefined && this.#maxHoldEnds <= this.#validity.until;
+    const isAtBound = this.#maxHold !== undefined && this.#maxHold.until <= this.#validity.until;
     return isAtBound ? AT_BOUND : EXPIRED;
   }
 
@@ -110,24 +111,25 @@ export class HoldState {
     return this.isValid();
   }
 
-  /** Takes in when `max_hold` ends, or that it has no end. What cannot be counted here changes nothing (S21). */
+  /** Takes in when `max_hold` ends. What was not told, is older, or cannot be counted here changes nothing (S21). */
   takeInMaxHold(ends: Deadline | undefined, sent: BootReading | undefined): void {
-    if (ends === undefined) this.#maxHoldEnds = undefined;
-    else this.#maxHoldEnds = momentOf(ends, sent, this.#clock.read(), this.#clock.bootId) ?? this.#maxHoldEnds;
+    if (ends === undefined) return;
+    const known = knownOf(ends, sent, this.#clock.read(), this.#clock.bootId);
+    if (known !== undefined && known.asOf >= (this.#maxHold?.asOf ?? 0)) this.#maxHold = known;
   }
 
   /** The time until `max_hold` ends; `undefined` if it does not. 0 if the hold is over. */
   maxHoldRemainingMs(): number | undefined {
-    if (this.#maxHoldEnds === undefined) return undefined;
-    return this.isValid() ? Math.max(this.#maxHoldEnds - this.#clock.read().latest, 0) : 0;
+    if (this.#maxHold === undefined) return undefined;
+    return this.isValid() ? Math.max(this.#maxHold.until - this.#clock.read().latest, 0) : 0;
   }
 
   /** The time until a deadline that answers a request sent at `sent`; `undefined` if there is none. */
   timeUntil(deadline: Deadline | undefined, sent: BootReading): number | undefined {
     if (deadline === undefined) return undefined;
     const now = this.#clock.read();
-    const moment = momentOf(deadline, sent, now, this.#clock.bootId);
-    return moment === undefined ? undefined : Math.max(moment - now.latest, 0);
+    const known = knownOf(deadline, sent, now, this.#clock.bootId);
+    return known === undefined ? undefined : Math.max(known.until - now.latest, 0);
   }
 
   /** The lock was broken, and the hold ends with its validity (S22). The notice, if it is the first. */

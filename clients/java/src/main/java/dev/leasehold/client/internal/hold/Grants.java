@@ -34,8 +34,9 @@ public final class Grants {
   private static Optional<BootInstant> maxHoldEnds(
       dev.leasehold.v1.Grant grant, BootInstant sent, BootClock clock) {
     return grant.hasMaxHoldEnds()
-        ? KnownValidity.momentOf(
-            grant.getMaxHoldEnds(), Optional.of(sent), clock.latest(), clock.bootId())
+        ? KnownValidity.readingOf(
+                grant.getMaxHoldEnds(), Optional.of(sent), clock.latest(), clock.bootId())
+            .map(KnownValidity.Reading::until)
         : Optional.empty();
   }
 

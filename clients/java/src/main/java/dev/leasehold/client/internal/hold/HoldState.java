@@ -25,7 +25,10 @@ public final class HoldState {
   private final BootClock clock;
   private final KnownValidity validity = new KnownValidity();
   private Consumer<Loss> whenLost = loss -> {};
-  private BootInstant maxHoldEnds;
+
+  /** When {@code max_hold} ends; null if it does not. */
+  private KnownValidity.Reading maxHold;
+
   private Notice notice;
 
   /** The loss at the end of a validity that is the last; null if the lock was not broken. */
@@ -121,16 +124,17 @@ public final class HoldState {
 
   /**
    * Takes in when {@code max_hold} ends, in an answer to a request sent at {@code sent}, if there
-   * was one.
+   * was one. An older message than the newest one changes nothing.
    */
   synchronized void takeInEnd(Deadline deadline, Optional<BootInstant> sent) {
-    KnownValidity.momentOf(deadline, sent, clock.latest(), clock.bootId())
-        .ifPresent(moment -> maxHoldEnds = moment);
+    KnownValidity.readingOf(deadline, sent, clock.latest(), clock.bootId())
+        .filter(reading -> maxHold == null || !reading.asOf().isBefore(maxHold.asOf()))
+        .ifPresent(reading -> maxHold = reading);
   }
 
   /** When {@code max_hold} ends, if it does. */
   public synchronized Optional<BootInstant> maxHoldEnds() {
-    return Optional.ofNullable(maxHoldEnds);
+    return Optional.ofNullable(maxHold).map(KnownValidity.Reading::until);
   }
 
   /** The lock was broken, and the validity is the last (S22). */
@@ -151,7 +155,7 @@ public final class HoldState {
     if (broken != null) {
       return broken;
     }
-    boolean isBounded = maxHoldEnds != null && !validity.until().isBefore(maxHoldEnds);
+    boolean isBounded = maxHold != null && !validity.until().isBefore(maxHold.until());
     return isBounded
         ? new Loss(LossReason.LOSS_REASON_MAX_HOLD_REACHED, "it lasted as long as its limit allows")
         : new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without a renewal");

@@ -36,8 +36,8 @@ public final class KnownValidity {
    */
   private BootInstant longerHeard;
 
-  /** A validity on our clock. */
-  private record Reading(BootInstant until, BootInstant asOf, boolean sameKernel) {}
+  /** A validity, or another moment that lies ahead, on our clock. */
+  record Reading(BootInstant until, BootInstant asOf, boolean sameKernel) {}
 
   /** The end of validity. Past it the hold is lost. */
   BootInstant until() {
@@ -95,17 +95,17 @@ public final class KnownValidity {
   }
 
   /**
-   * The moment that {@code deadline} means on our clock, by the same rules as a validity's; empty
-   * if it cannot be counted.
+   * What {@code deadline} means on our clock, by the same rules as a validity's; empty if it cannot
+   * be counted.
    */
-  static Optional<BootInstant> momentOf(
+  static Optional<Reading> readingOf(
       Deadline deadline, Optional<BootInstant> sent, BootInstant now, String bootId) {
     Validity alike =
         Validity.newBuilder()
             .setValidUntil(deadline.getAt())
             .setValidFor(deadline.getAfter())
             .build();
-    return read(alike, sent, now, bootId).map(Reading::until);
+    return read(alike, sent, now, bootId);
   }
 
   /** What {@code validity} means on our clock; empty if nothing can be counted from it. */
