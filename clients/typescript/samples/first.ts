@@ -6,4 +6,4 @@ await client.withHold({ function: "nightly-report", waitMs: 30_000 }, async (sig
   console.log(`writing the report with token ${String(hold.fencingToken)}`);
   await sleep(1_000, undefined, { signal }); // stands for the work: it ends when the lock is lost
 });
-client.close();
+await client.close();

@@ -9,7 +9,7 @@ await client.withHold({ function: "import", waitMs: 10_000 }, async (signal, hol
     await load(part, hold.fencingToken);
   }
 });
-client.close();
+await client.close();
 
 async function load(part: string, fencingToken: number): Promise<void> {
   console.log(`loaded ${part} with token ${String(fencingToken)}`);

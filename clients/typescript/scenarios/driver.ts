@@ -66,7 +66,7 @@ async function openWatch({ id, ...command }: Command): Promise<void> {
   const client = await connected();
   const { value } = await client.watchLock(lockName({ id, ...command })).next();
   if (value !== undefined) say(id, "watched", { state: nameOf("LOCK_STATE_", value.state) });
-  client.close();
+  await client.close();
 }
 
 async function watch(command: Command): Promise<void> {
@@ -286,6 +286,6 @@ async function readCommands(): Promise<boolean> {
 
 if (!(await readCommands())) {
   const client = await connectedBefore();
-  client?.close();
+  await client?.close();
   process.stdout.write("", () => process.exit(0));
 }

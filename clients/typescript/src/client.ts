@@ -241,7 +241,7 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * @throws OutcomeNotRecordedError if the lock was released, and the `outcome` not recorded, or that is not known.
    */
   async release(leaseId: string, options: ReleaseOptions = {}): Promise<ReleaseResult> {
-    const result = await this.rpc.release({ leaseId, generation: 0 }, endingOf(options));
+    const result = await this.rpc.ending(this.rpc.release({ leaseId, generation: 0 }, endingOf(options)));
     if (options.outcome !== undefined) checkRecorded(result);
     return result;
   }
@@ -358,16 +358,19 @@ export class Client extends ScheduleClient implements AsyncDisposable {
     return await this.rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
   }
 
-  /** Ends the connections. Holds that are still open are lost first (S13). */
-  close(): void {
-    for (const hold of [...this.holds]) hold.abandon();
-    this.rpc.close();
+  /**
+   * Releases what is still held, which is lost first (S13), and ends the connections. Waits for these releases, and for
+   * those and the completions that are under way, as long as a release may take.
+   */
+  async close(): Promise<void> {
+    await this.rpc.close(() => {
+      for (const hold of [...this.holds]) hold.abandon();
+    });
   }
 
   /** As {@link Client.close}. */
-  [Symbol.asyncDispose](): Promise<void> {
-    this.close();
-    return Promise.resolve();
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
   }
 }
 

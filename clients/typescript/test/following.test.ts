@@ -78,7 +78,7 @@ for (const [answers, body, failing, moments, end, releases] of TERMS) {
 staged("who leads by a client that is closed leads no more", async (it) => {
   const leading = assert.rejects(it.client.lead({ function: "f" }).next(), { code: status.CANCELLED });
   await settled();
-  it.client.close();
+  await it.client.close();
   await leading;
 });
 
@@ -156,6 +156,7 @@ for (const [work, said, { answer, ...more }] of RUNS) {
     const deadline = { at: 5_000, after: 5_000 };
     it.sidecar.tell(undefined, { standby: { understood: true }, run: { until: 5_000, for: 5_000, deadline } });
     await it.reach(12_000);
+    await settled();
     it.sidecar.break(undefined, DENIED);
     assert.equal(await ended, "ends" in more ? more.ends : "PERMISSION_DENIED");
     assert.equal(it.sidecar.asked[0], `complete_run 1 ${said} by 1`);

@@ -211,10 +211,10 @@ staged("s13 a client that is closed ends its holds, and waits no more", async (i
   it.sidecar.break(undefined, { code: "UNAVAILABLE" });
   await settled();
   const closed = holding.map((asked) => assert.rejects(asked, { name: "RefusedError", code: status.CANCELLED }));
-  it.client.close();
+  const closing = it.client.close();
   assert.ok(!hold.isValid() && hold.signal.aborted);
   assert.equal(hold.loss?.reason, LossReason.UNSPECIFIED);
   await it.reach(50);
-  await Promise.all(closed);
+  await Promise.all([...closed, closing]);
   assert.deepEqual(it.sidecar.open, []);
 });

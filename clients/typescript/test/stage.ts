@@ -178,7 +178,7 @@ export class Stage implements Clock, Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.client.close();
+    void this.client.close();
     this.#time[Symbol.dispose]();
   }
 }

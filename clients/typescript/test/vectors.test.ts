@@ -135,6 +135,9 @@ class Player extends Stage {
       case "next_run":
         this.hold = await next(this.#runs);
         return `run ${String(this.hold.attempt)}`;
+      case "close_client":
+        await this.client.close();
+        return "done";
       case "close":
         this.#stop.abort(CLOSED);
         return "done";

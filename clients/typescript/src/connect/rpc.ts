@@ -6,6 +6,7 @@ import { status } from "@grpc/grpc-js";
 import {
   CALL_TIMEOUT_MS,
   DEFAULT_RELEASE_TIMEOUT_MS,
+  SAVE_GRACE_MS,
   SILENCE_MS,
   STREAMS_PER_CONNECTION,
   NEWER_FIELDS,
@@ -25,6 +26,9 @@ import { ProtocolError } from "../errors/errors.js";
 import { ownRefusal } from "../errors/refusal.js";
 import { inTrace } from "./trace-context.js";
 import { knowing, needs } from "../errors/unsupported.js";
+
+/** No lease lasts longer unless it is renewed. */
+const LONGEST_LEASE_MS = 60_000;
 
 /** How long things may take. Tests have limits of their own. */
 export interface Limits {
@@ -75,6 +79,8 @@ export class Rpc {
   readonly #connections: Connections;
   /** Those that have not ended. */
   readonly #streams = new Set<Cancellable>();
+  /** The releases and completions under way. */
+  readonly #endings = new Set<Promise<unknown>>();
   #closed = false;
 
   constructor(connections: Connections, clock: Clock, limits: Limits) {
@@ -164,6 +170,16 @@ export class Rpc {
     return this.stream(LeaseServiceService.holdLease, { start, needs: needed });
   }
 
+  /** A release or a completion, which the end of the client waits for. */
+  async ending<T>(ending: Promise<T>): Promise<T> {
+    this.#endings.add(ending);
+    try {
+      return await ending;
+    } finally {
+      this.#endings.delete(ending);
+    }
+  }
+
   /** Releases a lock. */
   async release(hold: HoldId, ending: Ending = {}, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
     const { leaseId, generation } = hold;
@@ -192,8 +208,12 @@ export class Rpc {
   }
 
   /** Replaces the lock's checkpoint (S24). */
-  async saveCheckpoint(hold: HoldId, value: Buffer, timeoutMs?: number): Promise<SaveCheckpointResponse> {
-    const options = { ...(timeoutMs === undefined ? {} : { timeoutMs }), over: hold.place };
+  async saveCheckpoint(
+    hold: HoldId,
+    value: Buffer,
+    timeoutMs = LONGEST_LEASE_MS + SAVE_GRACE_MS,
+  ): Promise<SaveCheckpointResponse> {
+    const options = { timeoutMs, over: hold.place };
     const request = { ...hold, value };
     return await knowing("checkpoints", () => this.unary(LeaseServiceService.saveCheckpoint, request, options));
   }
@@ -203,12 +223,29 @@ export class Rpc {
     return this.#closed;
   }
 
-  /** Ends the connections, and what still waits for an answer by a stream. Holds have ended before (S13). */
-  close(): void {
+  /**
+   * Ends the connections, and what still waits for an answer by a stream. `abandon` ends the holds before (S13). Releases
+   * and completions that are under way have as long as a release may take.
+   */
+  async close(abandon: () => void): Promise<void> {
+    abandon();
+    if (this.#endings.size > 0) await within(this.limits.releaseMs, Promise.allSettled(this.#endings));
+    // What was granted meanwhile.
+    abandon();
     this.#closed = true;
     for (const stream of [...this.#streams]) stream.cancel(clientClosed());
     this.#connections.close();
   }
+}
+
+/** Waits for `what`, for so long at the most. */
+async function within(ms: number, what: Promise<unknown>): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([what, late]);
+  clearTimeout(timer);
 }
 
 function clientClosed(): RefusedError {

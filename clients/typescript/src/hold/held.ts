@@ -202,9 +202,20 @@ export abstract class Held {
     return await this.#keeper.isAnswered(() => this.#state.now().latest < until);
   }
 
-  /** @internal Loses the hold, because its client goes away. */
+  /**
+   * @internal Loses the hold, because its client goes away, and releases the lock, which is said by a call: over a network
+   * the end of the stream says nothing (S14). Not where a resume may have made a newer generation (S16).
+   */
   abandon(): void {
+    if (!this.#state.isValid()) return;
     this.#state.lose({ reason: LossReason.UNSPECIFIED, detail: "its client was closed" });
-    this.#keeper.close();
+    if (this.#keeper.isResuming) return;
+    const leave = (): void => {
+      this.#keeper.leave();
+    };
+    void this.#rpc.ending(this.giveUp()).then(leave, leave);
   }
+
+  /** @internal Tells the sidecar that the hold, which has ended here, is given up. */
+  protected abstract giveUp(): Promise<unknown>;
 }

@@ -116,7 +116,7 @@ export class Hold extends Held implements AsyncDisposable {
       if (!(error instanceof RefusedError)) throw error;
       return Promise.reject(error);
     }
-    this.#releasing = this.#release(ending).finally(() => {
+    this.#releasing = this.rpc.ending(this.#release(ending)).finally(() => {
       this.keeper.leave();
     });
     return this.#releasing;

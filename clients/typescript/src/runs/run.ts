@@ -13,8 +13,7 @@ import { tell } from "../hold/event.js";
 import type { Kept } from "../hold/keeper.js";
 import { Reason } from "../errors/reason.js";
 import { mayPass, ownRefusal } from "../errors/refusal.js";
-import type { Place } from "../connect/connections.js";
-import type { Rpc } from "../connect/rpc.js";
+import type { HoldId, Rpc } from "../connect/rpc.js";
 import type { CompletedRun, Completion } from "./completion.js";
 import { completeRun, completionRequest } from "./completion.js";
 import type { RunThread } from "./line.js";
@@ -139,7 +138,7 @@ export class Run extends Held implements AsyncDisposable {
     if (this.#completing === undefined) {
       // Before anything ends: a checkpoint may be too long.
       completionRequest(this.runId, this.keeper.id, completion);
-      this.#completing = this.#complete(completion, options.signal);
+      this.#completing = this.rpc.ending(this.#complete(completion, options.signal));
     }
     return await this.#completing;
   }
@@ -182,16 +181,21 @@ export class Run extends Held implements AsyncDisposable {
     await this.complete({ outcome: "returned" }, { signal });
   }
 
+  /** @internal */
+  protected giveUp(): Promise<unknown> {
+    return giveBack(this.rpc, this.#wire, this.keeper.id);
+  }
+
   /** Returns the run, for another replica to run, if it was not completed. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.leave();
   }
 }
 
-/** Another replica is to run what could not be begun here; said once, and else its lease expires. */
-export async function giveBack(rpc: Rpc, { runId, grant }: WireRun, over: Place): Promise<void> {
-  const request = completionRequest(runId, grant ?? { leaseId: "", generation: 0 }, { outcome: "returned" });
-  await completeRun(rpc, request, { timeoutMs: rpc.limits.releaseMs, over }).catch(() => undefined);
+/** Another replica is to run what cannot be run here; said once, and else its lease expires. */
+export async function giveBack(rpc: Rpc, { runId }: WireRun, hold: HoldId): Promise<void> {
+  const request = completionRequest(runId, hold, { outcome: "returned" });
+  await completeRun(rpc, request, { timeoutMs: rpc.limits.releaseMs, over: hold.place }).catch(() => undefined);
 }
 
 /** What `call` gives, once it is answered. */

@@ -146,7 +146,7 @@ export class Runs {
     try {
       state = await believe(this.#rpc, grant, here.sent, place);
     } catch (error) {
-      if (!(error instanceof ProtocolError)) await giveBack(this.#rpc, wire, place);
+      if (!(error instanceof ProtocolError)) await giveBack(this.#rpc, wire, { ...grant, place });
       place.leave();
       if (error instanceof ProtocolError) throw error;
       return undefined;

@@ -201,7 +201,7 @@ export class Sidecar implements AsyncDisposable {
   /** Ends the sidecar, with its clients, and removes its folder. */
   async close(): Promise<void> {
     await this.process.close();
-    for (const client of this.clients) client.close();
+    await Promise.all([...this.clients].map((client) => client.close()));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

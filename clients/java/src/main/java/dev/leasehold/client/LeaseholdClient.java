@@ -357,9 +357,10 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
   ResolvePathResponse resolvePath(LockKey key) throws InterruptedException;
 
   /**
-   * Ends all that this client does. A hold that is still open is lost at that moment, and whoever
-   * waits in a call gets a {@link RefusedException}. Releases and completions that are under way
-   * are waited for, as long as a release may take ({@link ClientBuilder#releaseTimeout}).
+   * Ends all that this client does. A hold that is still open is lost at that moment and released,
+   * and whoever waits in a call gets a {@link RefusedException}. Those releases, and releases and
+   * completions that are under way, are waited for, as long as a release may take ({@link
+   * ClientBuilder#releaseTimeout}).
    */
   @Override
   void close();

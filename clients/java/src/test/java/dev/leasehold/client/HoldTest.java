@@ -111,6 +111,7 @@ class HoldTest extends Bench {
     between.tell("busy: {retry_after: 3600000}");
     between.awaitEnd();
     client.close();
+    assertEquals(List.of("release 1"), sidecar.asked());
     assertFalse(held.hold().isValid());
     held.call().awaitEnd();
     LostException lost = assertThrows(LostException.class, held.hold()::close);

@@ -207,7 +207,10 @@ public final class GrpcLeaseholdClient extends GrpcSchedules implements Leasehol
 
   private ReleaseResult release(String leaseId, Ending ending) throws InterruptedException {
     Duration timeout = context.limits().release();
-    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, ending, timeout));
+    CompletableFuture<ReleaseResult> released =
+        context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, ending, timeout);
+    context.closesAfter(released);
+    return Calls.await(released);
   }
 
   @Override

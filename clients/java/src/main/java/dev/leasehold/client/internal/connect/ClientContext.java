@@ -203,7 +203,7 @@ public final class ClientContext implements AutoCloseable {
 
   /**
    * Ends all holds and waits, and then the connections (S13). Between, what releases and completes
-   * already has as long as a release may take. Nobody is left waiting.
+   * has as long as a release may take. Nobody is left waiting.
    */
   @Override
   public void close() {
@@ -212,9 +212,11 @@ public final class ClientContext implements AutoCloseable {
     synchronized (this) {
       closing = true;
       left = List.copyOf(ends);
-      answers = last.handle((answer, error) -> true);
     }
     left.forEach(Runnable::run);
+    synchronized (this) {
+      answers = last.handle((answer, error) -> true);
+    }
     answers.completeOnTimeout(false, limits.release().toNanos(), TimeUnit.NANOSECONDS);
     Calls.awaitUninterruptibly(answers);
     connections.close();

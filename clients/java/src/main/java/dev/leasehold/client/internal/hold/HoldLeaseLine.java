@@ -8,6 +8,7 @@ import dev.leasehold.client.internal.errors.Needs;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.Resume;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /** A HoldLease call, which is of one hold and ends with it. */
@@ -43,6 +44,11 @@ final class HoldLeaseLine extends LifeLine {
   @Override
   public HoldLeaseLine resume(Resume resume) {
     return open(context, HoldLeaseRequest.newBuilder().setResume(resume).build());
+  }
+
+  @Override
+  public CompletableFuture<?> giveUp(Calls calls, String leaseId, long generation) {
+    return calls.release(leaseId, generation, Ending.PLAIN, context.limits().release());
   }
 
   @Override

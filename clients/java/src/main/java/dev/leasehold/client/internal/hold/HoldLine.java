@@ -256,7 +256,8 @@ public final class HoldLine {
     return OptionalLong.of(generation);
   }
 
-  private synchronized OptionalLong settled() {
+  /** The newest generation; empty while it is not known whether a resume has made a newer one. */
+  synchronized OptionalLong settled() {
     return resuming ? OptionalLong.empty() : OptionalLong.of(generation);
   }
 }

@@ -21,6 +21,7 @@ import dev.leasehold.v1.Revoked;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
@@ -62,8 +63,7 @@ public final class Keeper {
       ClientContext context, HoldState state, Grant grant, LifeLine stream, HoldEvents events) {
     this.context = context;
     this.state = state;
-    Loss closed = new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "the client was closed");
-    this.closing = () -> state.lose(closed);
+    this.closing = this::abandon;
     this.grant = grant;
     this.stream = stream;
     this.events = events;
@@ -152,6 +152,21 @@ public final class Keeper {
   /** What the hold goes on with. */
   public HoldLine line() {
     return line;
+  }
+
+  /**
+   * The hold is lost because its client is closed, which the sidecar is told by a call: over a
+   * network the end of the stream says nothing (S14). Not where a resume may have made a newer
+   * generation (S16).
+   */
+  private void abandon() {
+    if (!state.isValid()) {
+      return;
+    }
+    OptionalLong generation = line.settled();
+    state.lose(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "the client was closed"));
+    generation.ifPresent(
+        newest -> context.closesAfter(current().giveUp(line.calls(), grant.getLeaseId(), newest)));
   }
 
   /** No try to resume will ever work. */

@@ -1,10 +1,12 @@
 package dev.leasehold.client.internal.hold;
 
+import dev.leasehold.client.internal.connect.Calls;
 import dev.leasehold.client.internal.connect.Connections;
 import dev.leasehold.client.internal.connect.EventStream;
 import dev.leasehold.client.internal.connect.EventStream.Signal;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.Resume;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /**
@@ -39,6 +41,9 @@ public abstract class LifeLine {
 
   /** Asks for the hold to be resumed on another stream, which was just opened (S16). */
   public abstract LifeLine resume(Resume resume);
+
+  /** Tells the sidecar that the hold of this generation, which has ended here, is given up. */
+  public abstract CompletableFuture<?> giveUp(Calls calls, String leaseId, long generation);
 
   /** Ends the call: it is not the hold's any more, or the hold has ended before (S13). */
   public void cancel() {

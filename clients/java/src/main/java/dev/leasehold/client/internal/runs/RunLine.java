@@ -2,6 +2,7 @@ package dev.leasehold.client.internal.runs;
 
 import dev.leasehold.client.Constants;
 import dev.leasehold.client.internal.clock.Durations;
+import dev.leasehold.client.internal.connect.Calls;
 import dev.leasehold.client.internal.connect.ClientContext;
 import dev.leasehold.client.internal.connect.EventStream;
 import dev.leasehold.client.internal.connect.EventStream.Signal;
@@ -15,6 +16,7 @@ import dev.leasehold.v1.Run;
 import dev.leasehold.v1.SubscribeScheduleRequest;
 import dev.leasehold.v1.SubscribeScheduleResponse;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /**
@@ -147,6 +149,12 @@ final class RunLine extends LifeLine {
             .setRunId(course.runId())
             .build();
     return new RunLine(course, subscribe(course.context(), request), false);
+  }
+
+  @Override
+  public CompletableFuture<?> giveUp(Calls calls, String leaseId, long generation) {
+    return StreamRun.giveBack(
+        calls, course.runId(), leaseId, generation, course.context().limits().release());
   }
 
   @Override

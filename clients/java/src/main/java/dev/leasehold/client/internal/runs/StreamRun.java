@@ -40,16 +40,15 @@ final class StreamRun extends Kept implements Run {
     keeper.line().leaveAfter(this);
   }
 
-  /**
-   * Has another replica run what could not be begun here; said once, and else its lease expires.
-   */
-  static void giveBack(Calls calls, dev.leasehold.v1.Run run, Duration patience) {
+  /** Has another replica run what cannot be run here; said once, and else its lease expires. */
+  static CompletableFuture<CompleteRunResponse> giveBack(
+      Calls calls, String runId, String leaseId, long generation, Duration patience) {
     CompleteRunRequest request =
-        Completion.returned().toMessage(run.getRunId()).toBuilder()
-            .setLeaseId(run.getGrant().getLeaseId())
-            .setGeneration(run.getGrant().getGeneration())
+        Completion.returned().toMessage(runId).toBuilder()
+            .setLeaseId(leaseId)
+            .setGeneration(generation)
             .build();
-    send(calls, request, patience);
+    return send(calls, request, patience);
   }
 
   /** Says how a run ended. */

@@ -20,6 +20,7 @@ import dev.leasehold.client.internal.errors.Refusals;
 import dev.leasehold.client.internal.hold.HoldEvents;
 import dev.leasehold.client.internal.hold.HoldState;
 import dev.leasehold.client.internal.hold.Keeper;
+import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.Standby;
 import dev.leasehold.v1.SubscribeScheduleRequest;
 import dev.leasehold.v1.SubscribeScheduleResponse;
@@ -293,7 +294,13 @@ public final class StreamRuns implements Runs, Runnable {
     }
     Duration left = state.map(HoldState::remaining).orElse(Duration.ZERO);
     if (state.isEmpty() || left.isZero()) {
-      StreamRun.giveBack(calls, run, context.limits().release());
+      Grant grant = run.getGrant();
+      StreamRun.giveBack(
+          calls,
+          run.getRunId(),
+          grant.getLeaseId(),
+          grant.getGeneration(),
+          context.limits().release());
       listen(heard.from);
       return Optional.empty();
     }
