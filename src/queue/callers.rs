@@ -135,11 +135,11 @@ impl Queue {
                     }
             };
             let pauses = pooled.chooser.pauses(now);
-            let tried_for = pooled.trial.and_then(|permit| queue.first_for(permit));
-            let tried_for = tried_for.map(|waiter| waiter.caller);
+            let tried_for = pooled.trials.iter().filter_map(|permit| queue.first_for(*permit));
+            let tried_for: Vec<CallerId> = tried_for.map(|waiter| waiter.caller).collect();
             let mut one_tries = queue.waiters.one_tries(Kind::Pooled);
             let over = |waiter: &&Waiter| {
-                tried_for != Some(waiter.caller)
+                !tried_for.contains(&waiter.caller)
                     && (pauses || waiter.terms.permits().each().all(tried))
             };
             one_tries.find(over).cloned()

@@ -27,6 +27,7 @@ mod machines;
 mod serving;
 mod waiters;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,8 +68,9 @@ pub struct Queue {
 #[derive(Clone, Debug)]
 struct Pooled {
     chooser: Chooser,
-    /// The permit that is tried.
-    trial: Option<Permit>,
+    /// The permits that are tried: one at a time, and beside it what is being acquired for a caller that has
+    /// gone.
+    trials: BTreeSet<Permit>,
     /// The holder that was met last, and why the store could not be asked last.
     busy: Option<(Permit, Busy)>,
     store_failure: Option<StoreFailure>,
@@ -82,7 +84,7 @@ impl Pooled {
     fn new(permits: Permits, seed: u64, now: Instant) -> Self {
         Self {
             chooser: Chooser::new(seed, now),
-            trial: None,
+            trials: BTreeSet::new(),
             busy: None,
             store_failure: None,
             permits,
@@ -93,14 +95,15 @@ impl Pooled {
     /// A caller waits again after none did: what was found may be old.
     fn begin(&mut self, permits: Permits, now: Instant) {
         self.chooser.begin(now);
-        (self.trial, self.busy, self.store_failure) = (None, None, None);
+        (self.busy, self.store_failure) = (None, None);
+        self.trials.clear();
         self.greatest = permits;
     }
 
     /// A try of `permit` has failed.
     fn end_trial(&mut self, permit: Permit) {
         self.chooser.failed(permit);
-        self.trial.take_if(|tried| *tried == permit);
+        self.trials.remove(&permit);
     }
 }
 
@@ -316,12 +319,13 @@ impl Queue {
 
     /// What holds after every event, and what must not. Checked in builds with debug assertions.
     fn check(&self) {
-        if let Some(permit) = self.pooled.as_ref().and_then(|pooled| pooled.trial) {
-            debug_assert!(
-                self.machines.get(permit).is_some_and(|machine| machine.wanted_for().is_some()),
-                "S32: what is tried is tried for a caller"
-            );
-        }
+        let is_wanted = |permit: &Permit| {
+            self.machines.get(*permit).is_some_and(|machine| machine.wanted_for().is_some())
+        };
+        debug_assert!(
+            self.pooled.iter().flat_map(|pooled| &pooled.trials).all(is_wanted),
+            "S32: what is tried is tried for a caller"
+        );
         let is_served = |(_, holding): (Permit, Holding)| {
             let is_pooled = Kind::of(holding.terms.permits()) == Kind::Pooled;
             !is_pooled || !self.waiters.contains(holding.caller)

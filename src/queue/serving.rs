@@ -21,7 +21,7 @@ impl Queue {
             self.answer_one_tries(output);
             let Some(permit) = self.choose(output.now) else { break };
             if let Some(pooled) = &mut self.pooled {
-                pooled.trial = Some(permit);
+                pooled.trials.insert(permit);
             }
             self.advance(permit, output);
         }
@@ -52,14 +52,26 @@ impl Queue {
         })
     }
 
+    /// A permit is tried while the queue keeps the pace of its tries and a caller waits that may have it.
+    /// What is being acquired for a caller that has gone is tried for the next (S31).
+    fn update_trials(&mut self) {
+        if self.pooled.is_none() {
+            return;
+        }
+        let is_tried = |permit: &Permit| {
+            (self.is_tried_now(*permit) || self.readiness(*permit) == Readiness::Acquiring)
+                && !self.has_own_pace(*permit)
+                && self.first_for(*permit).is_some()
+        };
+        let trials = self.machines.permits().into_iter().filter(is_tried).collect();
+        if let Some(pooled) = &mut self.pooled {
+            pooled.trials = trials;
+        }
+    }
+
     /// Offers each permit to whom it is to be had for, where that has changed.
     fn offer_changed(&mut self, output: &mut Output) {
-        let is_over =
-            |permit: &Permit| self.has_own_pace(*permit) || self.first_for(*permit).is_none();
-        let over = self.pooled.as_ref().and_then(|pooled| pooled.trial).filter(is_over);
-        if let Some(pooled) = &mut self.pooled {
-            pooled.trial.take_if(|trial| Some(*trial) == over);
-        }
+        self.update_trials();
         for permit in self.machines.permits() {
             let candidate = self.candidate(permit);
             let machine = self.machines.get(permit);
@@ -130,7 +142,7 @@ impl Queue {
             && let Some(pooled) = &mut self.pooled
         {
             pooled.store_failure = None;
-            pooled.trial.take_if(|tried| *tried == permit);
+            pooled.trials.remove(&permit);
         }
     }
 
@@ -189,14 +201,15 @@ impl Queue {
     }
 
     fn is_tried_now(&self, permit: Permit) -> bool {
-        self.pooled.as_ref().is_some_and(|pooled| pooled.trial == Some(permit))
+        self.pooled.as_ref().is_some_and(|pooled| pooled.trials.contains(&permit))
     }
 
     /// What is known of `permit` is the answer to a try there.
     pub(super) fn end_known_trial(&mut self, permit: Permit, output: &mut Output) -> bool {
         let is_untold = |pooled: &Pooled| {
             let is_found = pooled.chooser.is_tried(permit);
-            pooled.trial == Some(permit) || !is_found && self.readiness(permit) != Readiness::InUse
+            pooled.trials.contains(&permit)
+                || !is_found && self.readiness(permit) != Readiness::InUse
         };
         if !self.is_trial(permit) || !self.pooled.as_deref().is_some_and(is_untold) {
             return false;
@@ -269,26 +282,20 @@ impl Queue {
                 Readiness::Idle { from } => from.filter(|_| !first.is_one_try()),
                 // One try waits for the answer; a caller that waits tries another meanwhile.
                 Readiness::Releasing if first.is_one_try() => None,
-                Readiness::Acquiring => None,
-                Readiness::Releasing | Readiness::InUse => return None,
+                // What is being acquired is tried already.
+                Readiness::Acquiring | Readiness::Releasing | Readiness::InUse => return None,
             };
             Some((permit, first, from))
         })
     }
 
     fn choose(&mut self, now: Instant) -> Option<Permit> {
-        if self.pooled.as_ref()?.trial.is_some() {
+        if !self.pooled.as_ref()?.trials.is_empty() {
             return None;
         }
         let mut choices = Vec::new();
         for (permit, first, from) in self.candidates() {
             let machine = self.machines.get(permit);
-            // S31: what is being acquired for a caller that has gone serves the next one.
-            if machine.is_some_and(|hold| {
-                hold.readiness() == Readiness::Acquiring && hold.wanted_for().is_none()
-            }) {
-                return Some(permit);
-            }
             if from.is_none_or(|from| from <= now) {
                 let lease_duration = first.terms.lease_duration;
                 let handed_on = machine.is_some_and(|hold| hold.is_handed_on(lease_duration, now));
@@ -313,7 +320,7 @@ impl Queue {
 
     /// When the next try may begin; none if only an event brings one.
     pub(super) fn next_try_at(&self) -> Option<Instant> {
-        let pooled = self.pooled.as_ref().filter(|pooled| pooled.trial.is_none())?;
+        let pooled = self.pooled.as_ref().filter(|pooled| pooled.trials.is_empty())?;
         let next = |(permit, _, from): (Permit, &Waiter, Option<Instant>)| {
             pooled.chooser.next_at(permit).max(from.unwrap_or_default())
         };

@@ -264,6 +264,45 @@ fn s12_s31_callers_of_both_kinds_are_in_order_of_arrival_though_permit_0_is_had_
 }
 
 #[test]
+fn s31_a_plain_caller_that_comes_and_goes_costs_none_the_permit_that_is_being_acquired() {
+    let tried_for_it = || {
+        let mut rig = trying_permit_0(2);
+        rig.arrive(BOB, terms(1, secs(600)));
+        rig
+    };
+    let polled_for_both = || {
+        let mut rig = Rig::new();
+        rig.arrive(BOB, terms(1, secs(600)));
+        rig.arrive(ANN, terms(2, secs(600)));
+        rig
+    };
+    for mut rig in [tried_for_it(), polled_for_both()] {
+        rig.leave(BOB);
+        let tried: Vec<u8> = rig.sent.iter().map(|(permit, _)| permit.number()).collect();
+        assert_eq!(tried, [0, 1]);
+        rig.serve();
+        assert_eq!(rig.granted(ANN).0, 0, "it was being acquired while the caller waited");
+        assert!(!rig.is_leased(permit(1)));
+    }
+}
+
+#[test]
+fn s31_one_try_ends_with_the_answer_to_what_a_plain_caller_polled_that_has_gone() {
+    let (mut rig, mut other) = Rig::pair();
+    for caller in [CAT, DAN] {
+        other.grant(caller, 2);
+    }
+    let requests = rig.requests();
+    rig.arrive(BOB, terms(1, secs(600)));
+    rig.arrive(ANN, terms(2, secs(0)));
+    rig.leave(BOB);
+    rig.serve();
+    assert_eq!(rig.busy(ANN), 2);
+    assert_eq!(rig.requests(), requests + 4, "one try at each permit, with its read");
+    assert!(rig.pool.is_idle());
+}
+
+#[test]
 fn s12_s31_one_try_is_answered_by_what_is_known_of_permit_0_though_a_plain_caller_polls_it() {
     let (mut rig, mut other) = Rig::pair();
     assert_eq!(other.grant(ANN, 1), 0);
