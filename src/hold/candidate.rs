@@ -67,10 +67,10 @@ impl Hold {
         self.candidate.as_ref().map(|candidate| &candidate.waiter)
     }
 
-    /// Whether this is what the machine was told.
-    pub(crate) fn is_to_be_had_for(&self, candidate: Option<&Candidate>) -> bool {
-        let told = |candidate: &Candidate| (candidate.waiter.caller, candidate.has_one_try);
-        self.candidate.as_deref().map(told) == candidate.map(told)
+    /// Whether the machine was told this caller, and so whether one try waits.
+    pub(crate) fn is_to_be_had_for(&self, wanted: Option<(CallerId, bool)>) -> bool {
+        let told = self.candidate.as_ref();
+        told.map(|told| (told.waiter.caller, told.has_one_try)) == wanted
     }
 
     /// That caller, which waits no more: it is granted the lock, or told that it is not.

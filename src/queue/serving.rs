@@ -34,21 +34,30 @@ impl Queue {
         permit == Permit::FIRST && self.waiters.has(Kind::Plain)
     }
 
-    /// For whom this permit is to be had now: where it is held here, for the first that may have it, so that
-    /// it is handed on without a request (S30); else for whom it is tried.
-    pub(super) fn candidate(&self, permit: Permit) -> Option<Candidate> {
+    /// For whom this permit is to be had now, and whether one try waits for it: where it is held here, for
+    /// the first that may have it, so that it is handed on without a request (S30); else for whom it is
+    /// tried.
+    fn wanted(&self, permit: Permit) -> Option<(&Waiter, bool)> {
         let is_tried = self.is_tried_now(permit);
-        let paced = !self.has_own_pace(permit);
-        if paced && !is_tried && self.readiness(permit) != Readiness::InUse {
+        if self.has_own_pace(permit) {
+            return Some((self.waiters.front()?, self.waiters.has_one_try()));
+        }
+        if !is_tried && self.readiness(permit) != Readiness::InUse {
             return None;
         }
-        let waiter = self.first_for(permit)?.clone();
+        Some((self.first_for(permit)?, is_tried))
+    }
+
+    /// The same, as its machine is told.
+    pub(super) fn candidate(&self, permit: Permit) -> Option<Candidate> {
+        let (waiter, has_one_try) = self.wanted(permit)?;
+        let paced = !self.has_own_pace(permit);
         Some(Candidate {
-            has_one_try: if paced { is_tried } else { self.waiters.has_one_try() },
-            others_wait: self.waiters.others_wait(permit, &waiter),
+            waiter: waiter.clone(),
+            has_one_try,
+            others_wait: self.waiters.others_wait(permit, waiter),
             paced,
             rivals: if paced { Vec::new() } else { self.waiters.rivals() },
-            waiter,
         })
     }
 
@@ -73,9 +82,9 @@ impl Queue {
     fn offer_changed(&mut self, output: &mut Output) {
         self.update_trials();
         for permit in self.machines.permits() {
-            let candidate = self.candidate(permit);
+            let wanted = self.wanted(permit).map(|(waiter, one_try)| (waiter.caller, one_try));
             let machine = self.machines.get(permit);
-            if machine.is_some_and(|machine| !machine.is_to_be_had_for(candidate.as_ref())) {
+            if machine.is_some_and(|machine| !machine.is_to_be_had_for(wanted)) {
                 self.advance(permit, output);
             }
         }
