@@ -42,7 +42,7 @@ pub(crate) struct Candidate {
     pub(crate) paced: bool,
     /// The first waiter of each priority, the greatest first, if one of them may overrule a holder (S33,
     /// S35).
-    pub(crate) rivals: Vec<Waiter>,
+    pub(crate) rivals: Arc<[Waiter]>,
 }
 
 impl Candidate {

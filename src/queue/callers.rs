@@ -120,34 +120,30 @@ impl Queue {
     /// S31: one try at each permit is over for those of whose permits each was tried, or is held here; and it
     /// does not wait until the store is asked again that has failed.
     pub(super) fn answer_one_tries(&mut self, output: &mut Output) {
-        let now = output.now;
-        let over = |queue: &Self| {
-            let pooled = queue.pooled.as_ref()?;
-            let tried = |permit| {
-                pooled.chooser.is_tried(permit)
-                    || match queue.readiness(permit) {
-                        Readiness::InUse => true,
-                        // It goes to a caller that waits, once it is free.
-                        Readiness::Releasing => {
-                            queue.first_for(permit).is_some_and(|first| !first.is_one_try())
-                        }
-                        Readiness::Idle { .. } | Readiness::Acquiring => false,
-                    }
-            };
-            let pauses = pooled.chooser.pauses(now);
-            let tried_for = pooled.trials.iter().filter_map(|permit| queue.first_for(*permit));
-            let tried_for: Vec<CallerId> = tried_for.map(|waiter| waiter.caller).collect();
-            let mut one_tries = queue.waiters.one_tries(Kind::Pooled);
-            let over = |waiter: &&Waiter| {
-                !tried_for.contains(&waiter.caller)
-                    && (pauses || waiter.terms.permits().each().all(tried))
-            };
-            one_tries.find(over).cloned()
-        };
-        while let Some(waiter) = over(self) {
+        while let Some(waiter) = self.one_try_that_is_over(output.now).cloned() {
             self.waiters.remove(waiter.caller);
             self.refuse(&waiter, output);
         }
+    }
+
+    fn one_try_that_is_over(&self, now: Instant) -> Option<&Waiter> {
+        let pooled = self.pooled.as_ref()?;
+        let tried = |permit| {
+            pooled.chooser.is_tried(permit)
+                || match self.readiness(permit) {
+                    Readiness::InUse => true,
+                    // It goes to a caller that waits, once it is free.
+                    Readiness::Releasing => {
+                        self.waiters.first_for(permit).is_some_and(|first| !first.is_one_try())
+                    }
+                    Readiness::Idle { .. } | Readiness::Acquiring => false,
+                }
+        };
+        let pauses = pooled.chooser.pauses(now);
+        let tried_for = pooled.trials.iter().filter_map(|permit| self.waiters.first_for(*permit));
+        let tried_for: Vec<CallerId> = tried_for.map(|waiter| waiter.caller).collect();
+        let is_over = |permits: Permits| pauses || permits.each().all(tried);
+        self.waiters.first_one_try(is_over, &tried_for)
     }
 
     /// S12: a try at `permit` that came while a lease went back, or before a resume, does not wait for the
@@ -218,7 +214,7 @@ impl Queue {
 
     /// Those that came while a try was under way are told once it is known that they wait.
     pub(super) fn tell_untold(&mut self, kind: Kind, output: &mut Output) {
-        while let Some((caller, place)) = self.waiters.tell_next(kind) {
+        for (caller, place) in self.waiters.tell(kind) {
             output.tell(caller, Notice::Waiting { place });
         }
     }
@@ -226,18 +222,12 @@ impl Queue {
     /// Before each permit was tried it is not known whether callers that name several must wait.
     fn is_known_to_wait(&self) -> bool {
         let Some(pooled) = &self.pooled else { return false };
-        let is_pooled = |waiter: &Waiter| Kind::of(waiter.terms.permits()) == Kind::Pooled;
         let taken =
             |permit| pooled.chooser.is_tried(permit) || self.readiness(permit) == Readiness::InUse;
         self.waiters.has_untold(Kind::Pooled)
             && self
                 .waiters
-                .first(is_pooled)
+                .first_of(Kind::Pooled)
                 .is_some_and(|front| front.terms.permits().each().all(taken))
-    }
-
-    /// The first of those that wait that may have this permit.
-    pub(super) fn first_for(&self, permit: Permit) -> Option<&Waiter> {
-        self.waiters.first(|waiter| waiter.terms.permits().contains(permit))
     }
 }

@@ -1,6 +1,8 @@
 //! Which caller each permit is to be had for, and what its tries come to: tries, hand-offs, and a grant that
 //! ends its wait everywhere (S29 to S32).
 
+use std::sync::Arc;
+
 use super::chooser::Choice;
 use super::waiters::Kind;
 use super::{Action, Output, Pooled, Queue};
@@ -45,19 +47,19 @@ impl Queue {
         if !is_tried && self.readiness(permit) != Readiness::InUse {
             return None;
         }
-        Some((self.first_for(permit)?, is_tried))
+        Some((self.waiters.first_for(permit)?, is_tried))
     }
 
     /// The same, as its machine is told.
-    pub(super) fn candidate(&self, permit: Permit) -> Option<Candidate> {
+    pub(super) fn candidate(&mut self, permit: Permit) -> Option<Candidate> {
         let (waiter, has_one_try) = self.wanted(permit)?;
-        let paced = !self.has_own_pace(permit);
+        let (waiter, paced) = (waiter.clone(), !self.has_own_pace(permit));
         Some(Candidate {
-            waiter: waiter.clone(),
             has_one_try,
-            others_wait: self.waiters.others_wait(permit, waiter),
+            others_wait: self.waiters.others_wait(permit, &waiter),
             paced,
-            rivals: if paced { Vec::new() } else { self.waiters.rivals() },
+            rivals: if paced { Arc::default() } else { self.waiters.rivals() },
+            waiter,
         })
     }
 
@@ -70,7 +72,7 @@ impl Queue {
         let is_tried = |permit: &Permit| {
             (self.is_tried_now(*permit) || self.readiness(*permit) == Readiness::Acquiring)
                 && !self.has_own_pace(*permit)
-                && self.first_for(*permit).is_some()
+                && self.waiters.first_for(*permit).is_some()
         };
         let trials = self.machines.permits().into_iter().filter(is_tried).collect();
         if let Some(pooled) = &mut self.pooled {
@@ -223,7 +225,8 @@ impl Queue {
         if !self.is_trial(permit) || !self.pooled.as_deref().is_some_and(is_untold) {
             return false;
         }
-        let (Some(machine), Some(first)) = (self.machines.get(permit), self.first_for(permit))
+        let (Some(machine), Some(first)) =
+            (self.machines.get(permit), self.waiters.first_for(permit))
         else {
             return false;
         };
@@ -264,29 +267,15 @@ impl Queue {
         self.trial_refused(permit, store_failure);
     }
 
-    /// For each permit the first of those that wait that may have it: one that named fewer keeps no other
-    /// from the rest.
-    fn firsts(&self) -> Vec<(Permit, &Waiter)> {
-        let mut firsts = Vec::new();
-        let Some(pooled) = &self.pooled else { return firsts };
-        if !self.waiters.has(Kind::Pooled) {
-            return firsts;
-        }
-        for waiter in self.waiters.each() {
-            let more = waiter.terms.permits().each().skip(firsts.len());
-            firsts.extend(more.map(|permit| (permit, waiter)));
-            if firsts.len() >= usize::from(pooled.greatest.get()) {
-                break;
-            }
-        }
-        firsts
-    }
-
-    /// The permits that can be tried, for whom, and from when on.
+    /// The permits that can be tried, each for the first that may have it, and from when on: a caller that
+    /// names fewer keeps no other from the rest.
     fn candidates(&self) -> impl Iterator<Item = (Permit, &Waiter, Option<Instant>)> {
-        let firsts = self.firsts().into_iter();
-        let paced = firsts.filter(move |(permit, _)| !self.has_own_pace(*permit));
-        paced.filter_map(move |(permit, first)| {
+        let pooled = self.pooled.as_ref().filter(|_| self.waiters.has(Kind::Pooled));
+        let permits = pooled.into_iter().flat_map(|pooled| pooled.greatest.each());
+        let paced = permits.filter(move |permit| !self.has_own_pace(*permit));
+        let firsts =
+            paced.filter_map(move |permit| Some((permit, self.waiters.first_for(permit)?)));
+        firsts.filter_map(move |(permit, first)| {
             let from = match self.readiness(permit) {
                 Readiness::Idle { from } => from.filter(|_| !first.is_one_try()),
                 // One try waits for the answer; a caller that waits tries another meanwhile.

@@ -3,8 +3,10 @@
 //! is kept for a priority (`rest_promised` in `hold/fairness.rs`).
 
 use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hold::{CallerId, Waiter};
@@ -13,8 +15,9 @@ use crate::record::Priority;
 use crate::time::Instant;
 
 /// Callers by their priority, and then in the order in which they came; the first is served first (S12, S33).
-/// Everything that an event needs is found in logarithmic time, and an empty queue has nothing allocated:
-/// most locks have no caller that waits.
+/// What an event needs is found in logarithmic time, but for a waiter's place, which it is told once, and the
+/// first of each priority, of which there are few. An empty queue has nothing allocated: most locks have no
+/// caller that waits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters(Option<Box<Order>>);
 
@@ -24,11 +27,13 @@ struct Order {
     callers: BTreeMap<CallerId, Ticket>,
     request_ids: BTreeMap<String, Ticket>,
     deadlines: BTreeSet<(Instant, Ticket)>,
-    plain: OfKind,
-    pooled: OfKind,
+    /// By how many permits they name (S28), 32 groups at most.
+    groups: BTreeMap<Permits, Group>,
     next: u64,
     /// When all are told once more that they wait.
     repeat_at: Option<Instant>,
+    /// What [`Waiters::rivals`] are, if that is known.
+    rivals: Option<Arc<[Waiter]>>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,10 +42,10 @@ struct Waiting {
     deadline: Instant,
 }
 
-/// What is told to the waiters of one kind at a time.
+/// Those that name the same number of permits; there is at least one.
 #[derive(Clone, Debug, Default)]
-struct OfKind {
-    len: usize,
+struct Group {
+    all: BTreeSet<Ticket>,
     one_tries: BTreeSet<Ticket>,
     /// Those that wait and were not told yet: they came while it was not known whether they would.
     untold: BTreeSet<Ticket>,
@@ -56,6 +61,14 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) fn of(permits: Permits) -> Self {
         if permits == Permits::ONE { Self::Plain } else { Self::Pooled }
+    }
+
+    /// The numbers that callers of this kind name.
+    const fn permits(self) -> (Bound<Permits>, Bound<Permits>) {
+        match self {
+            Self::Plain => (Bound::Included(Permits::ONE), Bound::Included(Permits::ONE)),
+            Self::Pooled => (Bound::Excluded(Permits::ONE), Bound::Unbounded),
+        }
     }
 }
 
@@ -89,37 +102,29 @@ impl Waiters {
     }
 
     pub(crate) fn front(&self) -> Option<&Waiter> {
-        self.each().next()
+        let (_, waiting) = self.0.as_ref()?.waiters.first_key_value()?;
+        Some(&waiting.waiter)
     }
 
-    /// The first that `suits`.
-    pub(super) fn first(&self, suits: impl Fn(&Waiter) -> bool) -> Option<&Waiter> {
-        self.each().find(|waiter| suits(waiter))
+    /// The first that may have this permit.
+    pub(super) fn first_for(&self, permit: Permit) -> Option<&Waiter> {
+        let order = self.0.as_ref()?;
+        let groups = order.groups.iter().filter(|(permits, _)| permits.contains(permit));
+        order.waiter(groups.filter_map(|(_, group)| group.all.first()).min()?)
     }
 
-    /// All that wait, the first first.
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Waiter> {
-        self.0.iter().flat_map(|order| order.waiters.values()).map(|waiting| &waiting.waiter)
+    /// The first of this kind.
+    pub(super) fn first_of(&self, kind: Kind) -> Option<&Waiter> {
+        let order = self.0.as_ref()?;
+        order.waiter(order.first(kind)?)
     }
 
-    /// The first of each priority, the greatest first, if one of them may overrule a holder (S33, S35).
-    pub(super) fn rivals(&self) -> Vec<Waiter> {
-        let may = |waiter: &Waiter| {
-            waiter.terms.priority() > Priority::default() || waiter.terms.rebalance
-        };
-        if self.first_of_each().any(may) { self.first_of_each().cloned().collect() } else { vec![] }
-    }
-
-    fn first_of_each(&self) -> impl Iterator<Item = &Waiter> {
-        let waiters = self.0.as_ref().map(|order| &order.waiters);
-        let mut next = waiters.and_then(BTreeMap::first_key_value);
-        std::iter::from_fn(move || {
-            let (&(priority, ..), waiting) = next?;
-            let last = (priority, Instant::from_boot(Duration::MAX), u64::MAX);
-            let after = (Bound::Excluded(last), Bound::Unbounded);
-            next = waiters.and_then(|waiters| waiters.range(after).next());
-            Some(&waiting.waiter)
-        })
+    /// The first of each priority, the greatest first, if one of them may overrule a holder (S33, S35). They
+    /// are looked for once after each change: there may be as many priorities as waiters.
+    pub(super) fn rivals(&mut self) -> Arc<[Waiter]> {
+        let Some(order) = &mut self.0 else { return Arc::default() };
+        let rivals = order.rivals.take().unwrap_or_else(|| order.find_rivals());
+        Arc::clone(order.rivals.insert(rivals))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -132,7 +137,7 @@ impl Waiters {
 
     /// Whether a caller of this kind waits here.
     pub(super) fn has(&self, kind: Kind) -> bool {
-        self.of_kind(kind).is_some_and(|of_kind| of_kind.len > 0)
+        self.0.as_ref().is_some_and(|order| order.groups(kind).next().is_some())
     }
 
     /// Whether `caller` waits here.
@@ -146,7 +151,10 @@ impl Waiters {
         let Some(order) = &self.0 else { return false };
         let waiting = match permit {
             Permit::FIRST => order.deadlines.len(),
-            _ => order.pooled.len - order.pooled.one_tries.len(),
+            _ => {
+                let pooled = order.groups(Kind::Pooled);
+                pooled.map(|group| group.all.len() - group.one_tries.len()).sum()
+            }
         };
         waiting > usize::from(!first.is_one_try())
     }
@@ -166,8 +174,7 @@ impl Waiters {
 
     /// Takes out the first of this kind.
     pub(super) fn pop(&mut self, kind: Kind) -> Option<Waiter> {
-        let caller = self.first(|waiter| Kind::of(waiter.terms.permits()) == kind)?.caller;
-        let ticket = self.0.as_ref()?.callers.get(&caller).copied()?;
+        let ticket = *self.0.as_ref()?.first(kind)?;
         self.take(ticket)
     }
 
@@ -179,7 +186,8 @@ impl Waiters {
 
     /// Takes out one of those that wanted one try.
     pub(super) fn pop_one_try(&mut self, kind: Kind) -> Option<Waiter> {
-        let ticket = self.of_kind(kind)?.one_tries.first().copied()?;
+        let groups = self.0.as_ref()?.groups(kind);
+        let ticket = groups.filter_map(|group| group.one_tries.first()).min().copied()?;
         self.take(ticket)
     }
 
@@ -187,23 +195,44 @@ impl Waiters {
         self.0.as_ref().is_some_and(|order| order.deadlines.len() < order.waiters.len())
     }
 
-    /// Those of this kind that want one try.
-    pub(super) fn one_tries(&self, kind: Kind) -> impl Iterator<Item = &Waiter> {
-        let tickets = self.of_kind(kind).into_iter().flat_map(|of_kind| &of_kind.one_tries);
-        tickets.filter_map(|ticket| self.0.as_ref()?.waiters.get(ticket)).map(|one| &one.waiter)
+    /// The first that wants one try of several permits, of a number that `suits`, and is none of `but`.
+    pub(super) fn first_one_try(
+        &self,
+        suits: impl Fn(Permits) -> bool,
+        but: &[CallerId],
+    ) -> Option<&Waiter> {
+        let order = self.0.as_ref()?;
+        let is_other = |ticket: &&Ticket| {
+            order.waiter(ticket).is_some_and(|waiter| !but.contains(&waiter.caller))
+        };
+        let groups = order.groups.range(Kind::Pooled.permits());
+        let suited =
+            groups.filter(|(permits, group)| !group.one_tries.is_empty() && suits(**permits));
+        let firsts = suited.filter_map(|(_, group)| group.one_tries.iter().find(is_other));
+        order.waiter(firsts.min()?)
     }
 
-    /// One that was not told yet that it waits, and its place; from now on it was.
-    pub(super) fn tell_next(&mut self, kind: Kind) -> Option<(CallerId, usize)> {
-        let order = self.0.as_mut()?;
-        let ticket = order.of_kind(kind).untold.pop_first()?;
-        let place = order.waiters.range(..=ticket).count();
-        Some((order.waiters.get(&ticket)?.waiter.caller, place))
+    /// Those of this kind that were not told yet that they wait, and their places; from now on they were.
+    pub(super) fn tell(&mut self, kind: Kind) -> Vec<(CallerId, usize)> {
+        let Some(order) = &mut self.0 else { return Vec::new() };
+        let groups = order.groups.range_mut(kind.permits());
+        let mut untold = BTreeSet::new();
+        groups.for_each(|(_, group)| untold.append(&mut group.untold));
+        let Some(first) = untold.first() else { return Vec::new() };
+        // Nearly always they came last: places are counted from the nearer end.
+        let (before, from) = (order.waiters.range(..*first), order.waiters.range(*first..));
+        let nearer = before.clone().zip(from.clone()).count();
+        let is_in_front = before.clone().nth(nearer).is_none();
+        let ahead = if is_in_front { nearer } else { order.waiters.len() - nearer };
+        let told = from.zip(ahead + 1..).filter(|((ticket, _), _)| untold.contains(ticket));
+        let told = told.map(|((_, waiting), place)| (waiting.waiter.caller, place));
+        told.take(untold.len()).collect()
     }
 
     /// Whether there is one of this kind that was not told yet that it waits.
     pub(super) fn has_untold(&self, kind: Kind) -> bool {
-        self.of_kind(kind).is_some_and(|of_kind| !of_kind.untold.is_empty())
+        let has = |order: &Order| order.groups(kind).any(|group| !group.untold.is_empty());
+        self.0.as_deref().is_some_and(has)
     }
 
     /// If it is time to tell all once more that they wait: all of them, and their places. Also those that
@@ -214,18 +243,10 @@ impl Waiters {
             return Vec::new();
         }
         order.repeat_at = Some(now + REPEAT);
-        order.plain.untold.clear();
-        order.pooled.untold.clear();
-        let places = self.each().zip(1..).filter(|(waiter, _)| !waiter.is_one_try());
+        order.groups.values_mut().for_each(|group| group.untold.clear());
+        let waiters = order.waiters.values().map(|waiting| &waiting.waiter);
+        let places = waiters.zip(1..).filter(|(waiter, _)| !waiter.is_one_try());
         places.map(|(waiter, place)| (waiter.caller, place)).collect()
-    }
-
-    fn of_kind(&self, kind: Kind) -> Option<&OfKind> {
-        let order = self.0.as_ref()?;
-        Some(match kind {
-            Kind::Plain => &order.plain,
-            Kind::Pooled => &order.pooled,
-        })
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
@@ -239,25 +260,52 @@ impl Waiters {
 }
 
 impl Order {
-    const fn of_kind(&mut self, kind: Kind) -> &mut OfKind {
-        match kind {
-            Kind::Plain => &mut self.plain,
-            Kind::Pooled => &mut self.pooled,
+    fn groups(&self, kind: Kind) -> impl Iterator<Item = &Group> {
+        self.groups.range(kind.permits()).map(|(_, group)| group)
+    }
+
+    fn first(&self, kind: Kind) -> Option<&Ticket> {
+        self.groups(kind).filter_map(|group| group.all.first()).min()
+    }
+
+    fn waiter(&self, ticket: &Ticket) -> Option<&Waiter> {
+        self.waiters.get(ticket).map(|waiting| &waiting.waiter)
+    }
+
+    fn find_rivals(&self) -> Arc<[Waiter]> {
+        let may = |waiter: &Waiter| {
+            waiter.terms.priority() > Priority::default() || waiter.terms.rebalance
+        };
+        if self.first_of_each().any(may) {
+            self.first_of_each().cloned().collect()
+        } else {
+            Arc::default()
         }
     }
 
+    fn first_of_each(&self) -> impl Iterator<Item = &Waiter> {
+        let mut next = self.waiters.first_key_value();
+        std::iter::from_fn(move || {
+            let (&(priority, ..), waiting) = next?;
+            let last = (priority, Instant::from_boot(Duration::MAX), u64::MAX);
+            next = self.waiters.range((Bound::Excluded(last), Bound::Unbounded)).next();
+            Some(&waiting.waiter)
+        })
+    }
+
     fn put(&mut self, arrival: u64, waiter: Waiter, now: Instant) {
+        self.rivals = None;
         let ticket = (Reverse(waiter.terms.priority()), waiter.since, arrival);
         let deadline = now + waiter.terms.wait;
         // A place that is given on may be later than all that an emptied queue knows of.
         self.next = self.next.max(arrival + 1);
         self.repeat_at.get_or_insert(now + REPEAT);
-        let of_kind = self.of_kind(Kind::of(waiter.terms.permits()));
-        of_kind.len += 1;
+        let group = self.groups.entry(waiter.terms.permits()).or_default();
+        group.all.insert(ticket);
         if waiter.is_one_try() {
-            of_kind.one_tries.insert(ticket);
+            group.one_tries.insert(ticket);
         } else {
-            of_kind.untold.insert(ticket);
+            group.untold.insert(ticket);
             self.deadlines.insert((deadline, ticket));
         }
         if !waiter.terms.request_id.is_empty() {
@@ -269,13 +317,18 @@ impl Order {
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
+        self.rivals = None;
         let Waiting { waiter, deadline } = self.waiters.remove(&ticket)?;
         self.callers.remove(&waiter.caller);
         self.deadlines.remove(&(deadline, ticket));
-        let of_kind = self.of_kind(Kind::of(waiter.terms.permits()));
-        of_kind.len -= 1;
-        of_kind.one_tries.remove(&ticket);
-        of_kind.untold.remove(&ticket);
+        if let Entry::Occupied(mut group) = self.groups.entry(waiter.terms.permits()) {
+            group.get_mut().all.remove(&ticket);
+            group.get_mut().one_tries.remove(&ticket);
+            group.get_mut().untold.remove(&ticket);
+            if group.get().all.is_empty() {
+                group.remove();
+            }
+        }
         if !waiter.terms.request_id.is_empty() {
             self.request_ids.remove(&waiter.terms.request_id);
         }
