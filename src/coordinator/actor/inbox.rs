@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
-use tokio::sync::Notify;
+use futures_util::task::AtomicWaker;
 
 use super::task::Command;
 use super::timers::Alarm;
@@ -22,13 +23,14 @@ pub(crate) struct Commands(Inbox);
 struct Mail {
     /// None once the task has ended.
     commands: Mutex<Option<VecDeque<Command>>>,
-    came: Notify,
+    /// The task, while it waits.
+    reader: AtomicWaker,
 }
 
 impl Inbox {
     pub(crate) fn new() -> (Self, Commands) {
         let commands = Mutex::new(Some(VecDeque::new()));
-        let inbox = Self(Arc::new(Mail { commands, came: Notify::new() }));
+        let inbox = Self(Arc::new(Mail { commands, reader: AtomicWaker::new() }));
         (inbox.clone(), Commands(inbox))
     }
 
@@ -36,7 +38,7 @@ impl Inbox {
     pub(crate) fn send(&self, command: Command) {
         if let Some(commands) = &mut *self.commands() {
             commands.push_back(command);
-            self.0.came.notify_one();
+            self.0.reader.wake();
         }
     }
 
@@ -56,13 +58,13 @@ impl Alarm for Inbox {
 }
 
 impl Commands {
-    pub(crate) async fn next(&mut self) -> Command {
-        loop {
-            if let Some(command) = self.try_next() {
-                return command;
-            }
-            self.0.0.came.notified().await;
+    pub(crate) fn poll_next(&mut self, context: &Context<'_>) -> Poll<Command> {
+        if let Some(command) = self.try_next() {
+            return Poll::Ready(command);
         }
+        self.0.0.reader.register(context.waker());
+        // One that came in between has woken nobody.
+        self.try_next().map_or(Poll::Pending, Poll::Ready)
     }
 
     pub(crate) fn try_next(&mut self) -> Option<Command> {
@@ -87,6 +89,8 @@ impl Drop for Commands {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
     use crate::hold::CallerId;
 
@@ -106,7 +110,8 @@ mod tests {
         let reader = tokio::spawn(async move {
             let mut numbers = Vec::new();
             while numbers.len() < 100 {
-                numbers.push(number(&commands.next().await));
+                let command = poll_fn(|context| commands.poll_next(context)).await;
+                numbers.push(number(&command));
             }
             numbers
         });

@@ -168,7 +168,7 @@ impl Task {
             generation: granted.generation,
             valid_until: granted.valid_until,
             at_risk: false,
-            occurrence: named.map(|named| named.occurrence),
+            occurrence: named.map(|named| Box::new(named.occurrence)),
         };
         let Some(caller) = self.callers.get_mut(&id) else { return };
         let mut registry = self.shared.registry();

@@ -42,8 +42,9 @@ pub(crate) struct HoldEntry {
     pub(crate) generation: u64,
     pub(crate) valid_until: Instant,
     pub(crate) at_risk: bool,
-    /// The occurrence that its holder has named, if it has.
-    pub(crate) occurrence: Option<Occurrence>,
+    /// The occurrence that its holder has named, if it has. Boxed: every hold has room for it, and few name
+    /// one.
+    pub(crate) occurrence: Option<Box<Occurrence>>,
 }
 
 #[derive(Debug, Default)]

@@ -2,7 +2,9 @@
 //! costs no task of its own, and no way through the inbox. None is ever awaited alone, so a slow one delays
 //! no command.
 
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -78,34 +80,32 @@ impl Requests {
     pub(crate) async fn next_input(&mut self, commands: &mut Commands) -> Input {
         // The other tasks of this thread get their turn, too.
         tokio::task::consume_budget().await;
+        poll_fn(|context| self.poll_input(commands, context)).await
+    }
+
+    /// Polled by hand: what waits here does so for as long as a lock is held, and is to take little.
+    fn poll_input(&mut self, commands: &mut Commands, context: &mut Context<'_>) -> Poll<Input> {
         if self.passed_by >= PASSING {
             self.passed_by = 0;
-            if let Some((permit, answer)) = self.next_answer().now_or_never() {
-                return Input::Answer(permit, answer);
+            if let Poll::Ready((permit, answer)) = self.poll_answer(context) {
+                return Poll::Ready(Input::Answer(permit, answer));
             }
         }
-        tokio::select! {
-            biased;
-            command = commands.next() => {
-                self.passed_by += 1;
-                Input::Command(command)
-            }
-            (permit, answer) = self.next_answer() => {
-                self.passed_by = 0;
-                Input::Answer(permit, answer)
-            }
+        if let Poll::Ready(command) = commands.poll_next(context) {
+            self.passed_by += 1;
+            return Poll::Ready(Input::Command(command));
         }
+        let (permit, answer) = ready!(self.poll_answer(context));
+        self.passed_by = 0;
+        Poll::Ready(Input::Answer(permit, answer))
     }
 
     /// The next answer; where nothing is under way, none ever.
-    async fn next_answer(&mut self) -> (Permit, Answered) {
-        let answer = match &mut self.under_way {
-            Some(under_way) => under_way.next().await,
-            None => None,
-        };
-        let Some(answer) = answer else { return std::future::pending().await };
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<(Permit, Answered)> {
+        let Some(under_way) = &mut self.under_way else { return Poll::Pending };
+        let answer = ready!(under_way.poll_next_unpin(context));
         self.under_way.take_if(|under_way| under_way.is_empty());
-        answer
+        answer.map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Lets each of them end, without anybody who takes its answer (S6).

@@ -194,7 +194,7 @@ impl Coordinator {
     /// The lock of a hold of ours, and its occurrence if it has one; none at all if the hold is over.
     fn named(&self, lease_id: LeaseId) -> Option<(LockPath, Option<Occurrence>)> {
         let registry = self.shared.registry();
-        registry.hold(lease_id).map(|hold| (hold.path.clone(), hold.occurrence))
+        registry.hold(lease_id).map(|hold| (hold.path.clone(), hold.occurrence.as_deref().copied()))
     }
 
     /// Checks whether locks can have occurrences here: software that shares the layout `webjobs` drops the

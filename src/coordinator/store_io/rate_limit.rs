@@ -228,13 +228,14 @@ impl LimiterQueue {
 #[derive(Debug)]
 pub(crate) struct Renewing {
     limiter: RateLimiter,
-    leases: Vec<Lease>,
+    /// As many as there are: nearly always one.
+    leases: Box<[Lease]>,
 }
 
 impl Renewing {
     /// None as yet.
-    pub(crate) const fn new(limiter: RateLimiter) -> Self {
-        Self { limiter, leases: Vec::new() }
+    pub(crate) fn new(limiter: RateLimiter) -> Self {
+        Self { limiter, leases: Box::default() }
     }
 
     /// From now on, the task renews the leases that `each` gives.
@@ -247,10 +248,10 @@ impl Renewing {
         if queue.is_blind {
             return;
         }
-        for lease in self.leases.drain(..) {
-            queue.needs.remove(lease);
+        for lease in &self.leases {
+            queue.needs.remove(*lease);
         }
-        self.leases.extend(each());
+        self.leases = each().collect();
         for lease in &self.leases {
             queue.needs.add(*lease);
         }
