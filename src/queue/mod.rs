@@ -19,11 +19,14 @@
 //! | `serving` | which caller each permit is to be had for, and what a try comes to |
 //! | `chooser` | which permit is tried next |
 //! | `machines` | nothing: the machines of the permits |
+//! | `plain` | nothing: a lock of one permit, for tests |
 
 mod action;
 mod callers;
 mod chooser;
 mod machines;
+#[cfg(feature = "testing")]
+mod plain;
 mod serving;
 mod waiters;
 
@@ -32,6 +35,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use action::Action;
+#[cfg(feature = "testing")]
+pub use plain::PlainLock;
 
 use chooser::Chooser;
 use machines::Machines;
@@ -291,16 +296,6 @@ impl Queue {
     /// [`Hold::stand`] of the lock's own path.
     pub fn stand(&mut self, standing: Standing) {
         self.machines.stand(standing);
-    }
-
-    #[cfg(test)]
-    pub(crate) fn waiters_shown(&self) -> String {
-        format!("{:?}", self.waiters)
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn first_mut(&mut self) -> &mut Hold {
-        self.machines.first_mut()
     }
 
     /// Feeds what concerns every machine, or a caller that only one of them knows.

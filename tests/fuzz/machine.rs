@@ -10,6 +10,7 @@ use leasehold::hold::{
     StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::queue::PlainLock;
 use leasehold::record::{CheckpointValue, ETag, Fields, Priority, Record, ShareName, Sharing};
 use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
@@ -18,7 +19,6 @@ use uuid::Uuid;
 use crate::fuzz::cases;
 use crate::fuzz::deciding::decide;
 use crate::fuzz::queue::Queue;
-use crate::kit::lock::PlainLock;
 
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]

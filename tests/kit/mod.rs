@@ -22,7 +22,6 @@
 mod caught;
 pub(crate) mod chance;
 pub(crate) mod explore;
-pub(crate) mod lock;
 mod many;
 pub(crate) mod store;
 mod tests;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{Memory, Settings};
+use leasehold::queue::PlainLock;
 use leasehold::record::ShareName;
 use leasehold::sharing::Share;
 use leasehold::time::Instant;
-
-use crate::kit::lock::PlainLock;
 
 /// The poll cap, as it is by default.
 pub(crate) const CAP: Duration = Duration::from_secs(5);

@@ -13,6 +13,7 @@ use leasehold::hold::{
     SaveOutcome, Settings, Terms, WriteOf,
 };
 use leasehold::lock::LeaseId;
+use leasehold::queue::PlainLock;
 use leasehold::record::{Found, Verdict};
 use leasehold::schedule::{Concluded, Occurrence, Report, claim_over, conclude_over};
 use leasehold::time::Instant;
@@ -20,7 +21,6 @@ use leasehold::timetable::UtcSecond;
 use uuid::Uuid;
 
 use crate::kit::explore::{self, Explored};
-use crate::kit::lock::PlainLock;
 use crate::kit::store::unanswered;
 use crate::simulation::plan::plain_terms;
 use crate::simulation::storage::Storage;

@@ -9,10 +9,10 @@ use leasehold::hold::{
     Settings, StoreFailureKind, Stored, Terms, margin,
 };
 use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::queue::PlainLock;
 use leasehold::record::ETag;
 use leasehold::time::{Instant, UnixMillis};
 
-use crate::kit::lock::PlainLock;
 use crate::kit::store::unknown;
 use crate::simulation::planted::Bug;
 use crate::simulation::spoilt::{Beside, Spoilt, misread};

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use leasehold::hold::{Action, Event, Failure, Memory, Remark, Settings};
+use leasehold::queue::PlainLock;
 use leasehold::time::{Instant, Suspicions, UnixMillis};
 
-use crate::kit::lock::PlainLock;
 use crate::simulation::due::Incoming;
 use crate::simulation::machine::Machine;
 use crate::simulation::planted::Bug;

@@ -1,6 +1,5 @@
-//! Stories of one machine, a subject a file: `rig.rs` has the machine and moves it by hand, `table.rs` is the
-//! store beside it, `told.rs` what was told, and `machine.rs` the queue above it, without which a machine
-//! serves no caller.
+//! Stories of one machine, a subject a file: `rig.rs` has the machine, with the queue above it, without which
+//! it serves no caller, and moves it by hand; `table.rs` is the store beside it, `told.rs` what was told.
 
 mod acquiring;
 mod answers;
@@ -15,7 +14,6 @@ mod forging;
 mod hand_over;
 mod handed_on;
 mod leaving;
-mod machine;
 mod moves;
 mod noticing;
 mod overruled;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::deciding::{Brings, Outcome};
-use super::machine::Hold;
 use super::table::{Table, failed};
 pub(super) use super::told::{
     is_busy, is_granted, loss, not_confirmed, released, revoked, saved, store_failure, text,
@@ -21,6 +20,7 @@ use crate::hold::{
     WriteOf,
 };
 use crate::lock::LeaseId;
+use crate::queue::PlainLock;
 use crate::record::{Checkpoint, CheckpointValue, Record};
 use crate::time::Instant;
 
@@ -80,7 +80,7 @@ impl From<Terms> for Arrival {
 
 #[derive(Debug)]
 pub(super) struct Rig {
-    pub(super) hold: Hold,
+    pub(super) hold: PlainLock,
     pub(super) now: Duration,
     table: Rc<RefCell<Table>>,
     pub(super) sent: VecDeque<Action>,
@@ -114,7 +114,7 @@ impl Rig {
 
     fn beside(table: Rc<RefCell<Table>>, name: u64) -> Self {
         let now = secs(1_000);
-        let hold = Hold::new(SETTINGS, Memory::default(), name, Instant::from_boot(now));
+        let hold = PlainLock::new(SETTINGS, Memory::default(), name, Instant::from_boot(now));
         Self {
             hold,
             now,
@@ -133,14 +133,14 @@ impl Rig {
     /// The sidecar forgets the lock, which nobody wants there.
     pub(super) fn forget(&mut self) {
         let memory = Memory { is_forgotten: true, ..Memory::default() };
-        self.hold = Hold::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
+        self.hold = PlainLock::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
     }
 
     /// The sidecar keeps of the idle machine what is to be kept.
     pub(super) fn rest(&mut self) {
         assert!(self.hold.is_idle(), "nobody wants the lock");
         let memory = self.hold.clone().into_memory();
-        self.hold = Hold::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
+        self.hold = PlainLock::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
     }
 
     /// The sidecar starts again, knowing nothing.

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::machine::Hold;
 use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
 use super::table::Table;
 use crate::hold::{
     Action, Event, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
 };
+use crate::queue::PlainLock;
 use crate::record::Record;
 use crate::time::Instant;
 
@@ -82,7 +82,7 @@ fn s5_s10_s11_what_a_machine_knows_outlives_it() {
     let Some(Idle { until, why: Wait::MinHold }) = memory.idle else { panic!("{memory:?}") };
     assert_eq!(until, at + secs(15), "it is looked at before its end");
     let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
-    let mut again = Hold::new(settings, memory, 3, at);
+    let mut again = PlainLock::new(settings, memory, 3, at);
     again.supply(grant.lease_id);
     let told =
         again.handle_event(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
@@ -98,7 +98,7 @@ fn s6_a_lease_id_is_asked_for_when_the_last_one_was_used() {
     let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
     let (_, grant) = Rig::with_holder(ANN, terms());
     let at = Instant::from_boot(secs(1_000));
-    let mut hold = Hold::new(settings, Memory::default(), 3, at);
+    let mut hold = PlainLock::new(settings, Memory::default(), 3, at);
     assert!(hold.needs_lease_id());
     hold.supply(grant.lease_id);
     assert!(!hold.needs_lease_id());

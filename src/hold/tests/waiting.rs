@@ -4,6 +4,7 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
 use crate::hold::{Action, CallerId, Notice, Request, Terms};
+use crate::queue::PlainLock;
 
 #[test]
 fn s12_callers_are_served_in_the_order_in_which_they_came() {
@@ -241,7 +242,7 @@ fn s10_who_looks_while_the_lock_is_free_asks_for_it_at_once() {
 #[test]
 fn s10_a_lock_is_not_handed_on_past_half_the_lease() {
     let mut rig = Rig::new();
-    rig.hold = super::machine::Hold::new(
+    rig.hold = PlainLock::new(
         crate::hold::Settings { poll_cap: secs(5), hand_off: secs(30) },
         crate::hold::Memory::default(),
         7,
