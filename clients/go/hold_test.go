@@ -183,6 +183,16 @@ func (stories) S13ClosingTheClientReleasesWhatIsHeldAndThenEndsTheConnections(s 
 	ok(s, s.client.Close())
 }
 
+func (stories) S13WhatIsGrantedToAClientThatIsClosedMeanwhileIsLost(s *stage) {
+	ok(s, s.client.Close())
+	ctx, cancel := context.WithCancel(s.Context())
+	granted := &place{s.client.pool, s.client.pool.general}
+	k := &keeper{client: s.client, place: granted, grant: granting("ours", s.fresh()), ctx: ctx, cancel: cancel}
+	k.state = newHoldState(s, k.grant, k.grant, s.now())
+	s.wantLoss(k.begin(s.Context(), func(*Hold) {}), LossReasonUnspecified)
+	want(s, ctx.Err() != nil, "its stream goes on")
+}
+
 func (stories) ClosingTellsOfAReleaseThatNobodyAnswers(s *stage) {
 	s.always("release", nil)
 	s.holds()
@@ -287,14 +297,6 @@ func (stories) S14ATryToResumeThatHearsNothingIsKeptUntilAnotherHasWorked(s *sta
 	s.wantAlive(2, 3)
 	s.says("granted", s.fresh())
 	s.wantAlive(3)
-}
-
-func (stories) S4ABreakThatIsReadWhenTheMachineHasSleptPastTheValidityIsNotToldAndNothingIsResumed(s *stage) {
-	s.holds()
-	s.locked(func() { s.slept = time.Minute })
-	s.breaks(0, errGone)
-	s.wantTold("lost EXPIRED")
-	s.wantSent("hold")
 }
 
 func (stories) S16ACallThatWaitsForAResumeEndsWithItsContext(s *stage) {

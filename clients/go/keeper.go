@@ -28,8 +28,9 @@ type keeper struct {
 	cancel context.CancelFunc
 	stream line
 	place  *place
-	// silent are streams over which nothing was heard for long. They are cancelled only when the hold was resumed on
-	// another, because a sidecar that still hears this client would take it for the holder's end (S14).
+	// silent are tries to resume on which nothing was heard for long. As the stream itself, they are cancelled
+	// only when the hold was resumed on another, because a sidecar that still hears this client would take that
+	// for the holder's end (S14).
 	silent []line
 	// grant is the first one.
 	grant *leaseholdv1.Grant
@@ -194,9 +195,6 @@ func (k *keeper) read() {
 		}
 		if !k.state.valid() {
 			return
-		}
-		if errors.Is(err, errSilent) {
-			k.silent = append(k.silent, k.stream)
 		}
 		k.events.tell(Interrupted{status.Convert(err).Message()})
 		if loss := k.resume(); loss != nil {

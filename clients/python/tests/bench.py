@@ -46,25 +46,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Clock:
-    """A boot clock that reads 1,000 s at first. It goes by the time of a loop, or stands still, and may be moved."""
+    """A boot clock that reads 1,000 s, until it is moved or goes by a time."""
 
     boot_id = OURS
 
-    def __init__(self, time: Callable[[], float] = float) -> None:
-        self._time: Final = time
+    def __init__(self) -> None:
         self.slept = 0.0
+        self.time: Callable[[], float] = lambda: 0.0
 
     def now(self) -> int:
-        return BASES["ours"] * MILLISECOND + round((self._time() + self.slept) * 1e9)
+        return BASES["ours"] * MILLISECOND + round((self.time() + self.slept) * 1e9)
 
     def advance(self, seconds: float) -> None:
         self.slept += seconds
 
 
 class Bench:
-    """A fake sidecar, and clients of it, in the time of a VirtualLoop.
+    """A fake sidecar, and clients of it in the time of a VirtualLoop, whose clock stands still.
 
-    Or it is behind a socket, and can be killed and started; then time is real, and the clients' clock stands still.
+    Or it is behind a socket, where it can be killed and started, and time is real.
     """
 
     def __init__(self, sidecar: FakeSidecar | None = None, *, is_served: bool = False) -> None:
@@ -81,8 +81,6 @@ class Bench:
     async def __aenter__(self) -> Self:
         if self._is_served:
             await self.start()
-        else:
-            self.clock = Clock(asyncio.get_running_loop().time)
         self.client = self.another()
         return self
 

@@ -57,6 +57,15 @@ async def t8_s23_an_outcome_is_told_once_with_a_detail_that_is_cut_and_a_checkpo
     await runs.aclose()
 
 
+async def t12_a_block_is_cancelled_at_the_deadline_of_its_run(made: Bench) -> None:
+    runs, run, call = await made.running()
+    async with run:
+        call.tell("lost", reason="MAX_HOLD_REACHED")
+        await asyncio.sleep(PATIENCE)
+    assert outcomes(made) == ["FAILED_FINAL"]
+    await runs.aclose()
+
+
 async def s13_t8_a_closed_client_returns_its_runs_and_waits_for_a_completion_that_is_under_way(made: Bench) -> None:
     (runs, run, _call), (others, other, _other) = await made.running(), await made.running()
     recorded = made.sidecar.standing.pop("complete_run")

@@ -97,6 +97,7 @@ class _Stage:
     def __init__(self, sidecar: _Sidecar, made: Bench) -> None:
         self._sidecar: Final = sidecar
         self._made: Final = made
+        made.clock.time = asyncio.get_running_loop().time
         self._until: int | None = None
         self._told: list[str] = []
         self._returned: list[str] = []

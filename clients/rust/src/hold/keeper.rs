@@ -122,6 +122,10 @@ impl<L: Line> Keeper<L> {
             if let Some(loss) = final_refusal(&broke) {
                 return self.state.lose(loss);
             }
+            // Where the machine has slept past the validity there is nothing to be interrupted (S4).
+            if !self.state.is_valid() {
+                return;
+            }
             let detail = broke.message().to_owned();
             tell(&self.events, HoldEvent::Interrupted { detail });
             // Goes on where the holder ends the hold meanwhile: its release waits for the answer.
