@@ -277,7 +277,8 @@ impl Queue {
             paced.filter_map(move |permit| Some((permit, self.waiters.first_for(permit)?)));
         firsts.filter_map(move |(permit, first)| {
             let from = match self.readiness(permit) {
-                Readiness::Idle { from } => from.filter(|_| !first.is_one_try()),
+                // One try does not wait for all of the others' turn, whoever is before it (S10, S12).
+                Readiness::Idle { from } => from.filter(|_| !self.waiters.has_one_try_for(permit)),
                 // One try waits for the answer; a caller that waits tries another meanwhile.
                 Readiness::Releasing if first.is_one_try() => None,
                 // What is being acquired is tried already.
@@ -357,9 +358,15 @@ impl Queue {
     }
 }
 
-/// Whether a failure is about the record of one path: the other permits may do (S5).
+/// Whether a failure is about one path: the other permits may do (S5, S28). One that was never used may not be
+/// made where the store is full.
 const fn is_of_one_path(kind: StoreFailureKind) -> bool {
-    matches!(kind, StoreFailureKind::TokenNotGrowing | StoreFailureKind::TokenUnreadable)
+    matches!(
+        kind,
+        StoreFailureKind::TokenNotGrowing
+            | StoreFailureKind::TokenUnreadable
+            | StoreFailureKind::Full
+    )
 }
 
 /// The record that was read while another had the permit.

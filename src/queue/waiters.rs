@@ -195,6 +195,11 @@ impl Waiters {
         self.0.as_ref().is_some_and(|order| order.deadlines.len() < order.waiters.len())
     }
 
+    /// Whether one try waits for which this permit would do.
+    pub(super) fn has_one_try_for(&self, permit: Permit) -> bool {
+        self.first_one_try(|permits| permits.contains(permit), &[]).is_some()
+    }
+
     /// The first that wants one try of several permits, of a number that `suits`, and is none of `but`.
     pub(super) fn first_one_try(
         &self,

@@ -18,6 +18,7 @@ mod moves;
 mod noticing;
 mod overruled;
 mod overruling;
+mod permits;
 mod proven;
 mod proving;
 mod recording;
