@@ -44,8 +44,9 @@ pub(crate) struct Occurrences {
     last: u64,
     /// What was decided last for each caller.
     claimed: BTreeMap<CallerId, (Occurrence, Claimed)>,
-    /// With which tokens callers were to be granted each occurrence.
-    starts: BTreeMap<UtcSecond, Vec<(CallerId, FencingToken)>>,
+    /// Who has decided over what was there of each occurrence, and with which token it was to be granted that,
+    /// if it was.
+    starts: BTreeMap<UtcSecond, Vec<(CallerId, Option<FencingToken>)>>,
     /// The saves that were not answered, and what was decided last of each.
     asked: BTreeMap<SaveId, (Told, Option<Concluded>)>,
     /// Those that are final, as was told, and how.
@@ -68,13 +69,15 @@ impl Occurrences {
     ) -> Verdict {
         let starts = self.starts.entry(occurrence.at).or_default();
         let own = starts.iter().filter(|(of, _)| *of == caller && !counts_its_own);
-        let ungranted: Vec<_> = own.map(|(_, token)| *token).collect();
+        let ungranted: Vec<_> = own.filter_map(|(_, token)| *token).collect();
         let (verdict, claimed) = claim_over(found, occurrence, &ungranted);
         if let Claimed::Granted { token, .. } = claimed {
             if !ungranted.is_empty() {
                 *self.counts.entry("occurrences: claimed again").or_default() += 1;
             }
-            starts.push((caller, token));
+            starts.push((caller, Some(token)));
+        } else if matches!(verdict, Verdict::Write { .. }) {
+            starts.push((caller, None));
         }
         self.claimed.insert(caller, (occurrence, claimed));
         verdict
