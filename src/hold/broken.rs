@@ -296,6 +296,13 @@ impl Hold {
         self.rare.as_ref().is_some_and(|rare| rare.breaks.under_way > 0)
     }
 
+    /// Whether a break from here has ended since `sent`: it may have ended the lease after what was sent then
+    /// was done.
+    pub(super) fn was_broken_since(&self, sent: Instant) -> bool {
+        let over_at = self.rare.as_ref().and_then(|rare| rare.breaks.over_at);
+        over_at.is_some_and(|at| sent < at)
+    }
+
     /// Whether a break from here may have met the lease that was acquired or renewed by a request of `sent`,
     /// or may yet.
     pub(super) fn may_be_broken_since(&self, sent: Instant) -> bool {

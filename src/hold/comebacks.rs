@@ -57,8 +57,7 @@ impl Hold {
     /// A client is to be heard as soon as the record was read.
     pub(super) fn come_back(&mut self, caller: CallerId, resume: Resume, output: &Output) {
         let Resume { terms, believed_until, .. } = &resume;
-        // A hold that is not renewed has the end of its one lease among its bounds.
-        let lease_ends = terms.max_hold.map_or(*believed_until, |span| output.now + span);
+        let lease_ends = resume.lease_ends.unwrap_or(*believed_until);
         let bounds = Bounds::new(terms, terms.max_hold, lease_ends, output.now);
         let comeback = Comeback { caller, resume, bounds, asked: RequestId(self.requests) };
         let none =

@@ -345,7 +345,8 @@ impl Hold {
     /// Gives the lease of a hold back to the store.
     pub(super) fn give_back(&mut self, held: Held, reply: Option<CallerId>, output: &mut Output) {
         let lease_duration = held.renewal.lease_duration();
-        let resting_until = held.bounds.rests_until(output.now);
+        let rest_ends = held.bounds.recorded_rest_ends();
+        let resting_until = (output.now < rest_ends).then_some(rest_ends);
         let released = self.released_hold(&held, reply, resting_until);
         debug_assert!(
             released.if_match.is_some(),

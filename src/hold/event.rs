@@ -232,6 +232,8 @@ pub struct Resume {
     pub terms: Arc<Terms>,
     /// Until when, at most, the client may believe in its hold.
     pub believed_until: Instant,
+    /// The end of the one lease of a hold that is not renewed (S11).
+    pub lease_ends: Option<Instant>,
     /// When the lock was granted, by the store's clock.
     pub acquired_at: UnixMillis,
     /// The bounds of the hold by the store's clock, where the boot clock that they were counted on is
@@ -244,6 +246,8 @@ pub struct Resume {
 pub struct StoreBounds {
     /// The end of `max_hold`.
     pub max_hold_ends: Option<UnixMillis>,
+    /// The end of the one lease of a hold that is not renewed.
+    pub lease_ends: Option<UnixMillis>,
     /// The end of `min_hold`.
     pub min_hold_ends: UnixMillis,
 }

@@ -245,7 +245,7 @@ impl Hold {
         let unproven =
             lease.may_be_broken || self.is_unproven(lease.good_sent) || lease.is_late(output.now);
         // What has run out by our own clock goes back, and is not renewed.
-        if unproven && !settles && self.candidate.is_some() && output.now < lease.valid_until() {
+        if unproven && !settles && self.is_waited_for(&plan) && output.now < lease.valid_until() {
             return self.send_work(lease, Work::Prove { plan, sent: output.now }, output);
         }
         self.grant_planned(lease, plan, output);
@@ -370,13 +370,17 @@ impl Hold {
     /// Sends what had to wait. Nothing is written for a caller that has gone meanwhile (T6, S11): what was
     /// sent for it before is looked for.
     pub(super) fn send_late(&mut self, lease: Leased, work: Work, output: &mut Output) {
-        if let Work::Write { plan, .. } = &work
-            && plan.caller.is_some()
-            && !self.is_for_front(plan)
-        {
-            return self.settle(lease, *plan, None, output);
+        match work {
+            Work::Write { plan, .. } if plan.caller.is_some() && !self.is_for_front(&plan) => {
+                self.settle(lease, plan, None, output);
+            }
+            Work::Prove { plan, .. } if !self.is_waited_for(&plan) => {
+                self.grant_planned(lease, plan, output);
+            }
+            Work::Read { .. } | Work::Decide { .. } | Work::Write { .. } | Work::Prove { .. } => {
+                self.send_work(lease, work, output);
+            }
         }
-        self.send_work(lease, work, output);
     }
 
     /// Reads whether a write was done.
@@ -393,6 +397,11 @@ impl Hold {
 
     fn is_for_front(&self, plan: &Plan) -> bool {
         self.front().is_some_and(|front| plan.caller == Some(front.caller))
+    }
+
+    /// Whether a caller waits for what comes after this; after a rest that is taken back, any does.
+    fn is_waited_for(&self, plan: &Plan) -> bool {
+        if plan.caller.is_none() { self.candidate.is_some() } else { self.is_for_front(plan) }
     }
 
     pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
@@ -433,7 +442,7 @@ impl Hold {
         let valid_until = lease.valid_until();
         let mut bounds = Bounds::new(&waiter.terms, max_hold, valid_until, output.now);
         if let Some(ends) = plan.rest_ends {
-            bounds.rest_no_longer(ends);
+            bounds.recorded(ends);
         }
         let held = Held {
             lease_id: lease.lease_id,
@@ -537,7 +546,8 @@ impl Hold {
                     // A pause may have been suspected meanwhile.
                     Ok(_) => {
                         let (good_sent, given_up) = (sent, output.now);
-                        let lease = Leased { good_sent, given_up, may_be_broken: false, ..lease };
+                        let may_be_broken = self.was_broken_since(sent);
+                        let lease = Leased { good_sent, given_up, may_be_broken, ..lease };
                         self.token_stored(lease, plan, output);
                     }
                     // Nobody was granted anything: it goes back at once, and is acquired again.

@@ -154,7 +154,7 @@ impl Held {
             generation: self.generation,
             max_hold_ends: self.bounds.max_hold_ends(),
             lease_ends: self.bounds.lease_ends(),
-            min_hold_ends: self.bounds.min_hold_ends(),
+            min_hold_ends: self.bounds.recorded_rest_ends(),
             lease_id: self.lease_id,
             lease_duration: self.renewal.lease_duration(),
             valid_until: self.tell_validity(now),
@@ -511,6 +511,9 @@ pub(super) struct Bounds {
     /// renewed so that the store decides about it (S3, S16).
     lease_ends: Option<Instant>,
     min_hold_ends: Instant,
+    /// The end of the rest that the record has, where it was written for this hold: before that if the store
+    /// was slow.
+    recorded_rest_ends: Option<Instant>,
     /// Few holds are watched so.
     progress: Option<Box<Progress>>,
 }
@@ -533,6 +536,7 @@ impl Bounds {
             max_hold_ends: max_hold.map(|span| now + span),
             lease_ends: (!terms.auto_renew).then_some(valid_until),
             min_hold_ends: now + terms.min_hold,
+            recorded_rest_ends: None,
             progress: terms
                 .progress_timeout
                 .map(|timeout| Box::new(Progress { timeout, ends: now + timeout })),
@@ -543,10 +547,11 @@ impl Bounds {
     /// S11).
     pub(super) fn cut(&mut self, bounds: StoreBounds, time: UnixMillis, now: Instant) {
         let ends = |at: UnixMillis| now + at.saturating_since(time);
-        if let Some(at) = bounds.max_hold_ends {
-            let ends = ends(at);
-            self.max_hold_ends = Some(self.max_hold_ends.map_or(ends, |most| most.min(ends)));
-        }
+        let earlier = |most: Option<Instant>, at: Option<UnixMillis>| {
+            most.into_iter().chain(at.map(ends)).min()
+        };
+        self.max_hold_ends = earlier(self.max_hold_ends, bounds.max_hold_ends);
+        self.lease_ends = earlier(self.lease_ends, bounds.lease_ends);
         self.min_hold_ends = self.min_hold_ends.min(ends(bounds.min_hold_ends));
     }
 
@@ -567,9 +572,9 @@ impl Bounds {
         }
     }
 
-    /// The record keeps the lock from others until `ends` and no longer (S11).
-    pub(super) fn rest_no_longer(&mut self, ends: Instant) {
-        self.min_hold_ends = self.min_hold_ends.min(ends);
+    /// The record keeps the lock from others until `ends`, and no longer (S11).
+    pub(super) const fn recorded(&mut self, ends: Instant) {
+        self.recorded_rest_ends = Some(ends);
     }
 
     pub(super) fn extend(&mut self, max_hold: Duration, now: Instant) -> Instant {
@@ -582,9 +587,9 @@ impl Bounds {
         }
     }
 
-    /// Until when a release keeps the lock from everyone.
-    pub(super) const fn min_hold_ends(&self) -> Instant {
-        self.min_hold_ends
+    /// Until when a release keeps the lock from everyone, by the record alone.
+    pub(super) fn recorded_rest_ends(&self) -> Instant {
+        self.recorded_rest_ends.unwrap_or(self.min_hold_ends).min(self.min_hold_ends)
     }
 
     /// When the hold ends at the latest, if it has such a bound.
@@ -602,7 +607,8 @@ impl Bounds {
         self.progress.as_ref().map(|progress| progress.ends)
     }
 
-    /// Until when a release keeps the lock from everyone; none if the hold has lasted long enough.
+    /// Until when a release keeps the lock from everyone, while the lease is kept; none if the hold has
+    /// lasted long enough.
     pub(super) fn rests_until(&self, now: Instant) -> Option<Instant> {
         (now < self.min_hold_ends).then_some(self.min_hold_ends)
     }

@@ -97,6 +97,13 @@ impl Hold {
         if self.is_answered(caller, &resume, output) {
             return;
         }
+        if let Some(store_bounds) = resume.bounds.take() {
+            bounds.cut(store_bounds, stored.time, output.now);
+        }
+        if let Some(reason) = bounds.passed(output.now) {
+            let detail = "a bound of the hold passed before it was resumed";
+            return refuse(caller, Loss { reason, detail }, output);
+        }
         // Who waits here waits for that hold from now on, whatever failed before.
         self.store_failure = None;
         match self.take_state(output.now) {
@@ -107,9 +114,6 @@ impl Hold {
             }
             State::Releasing(releasing) => self.leave_behind(&releasing, output),
             State::Held(_) => {}
-        }
-        if let Some(store_bounds) = resume.bounds.take() {
-            bounds.cut(store_bounds, stored.time, output.now);
         }
         let (if_match, fields) = (stored.etag.clone(), stored.fields.clone());
         let step = ResumeStep::Renew { sent: output.now, if_match, fields };

@@ -21,6 +21,8 @@ impl Queue {
         loop {
             self.offer_changed(output);
             self.answer_one_tries(output);
+            // What was offered may have ended waits.
+            self.update_trials();
             let Some(permit) = self.choose(output.now) else { break };
             if let Some(pooled) = &mut self.pooled {
                 pooled.trials.insert(permit);
@@ -358,8 +360,8 @@ impl Queue {
     }
 }
 
-/// Whether a failure is about one path: the other permits may do (S5, S28). One that was never used may not be
-/// made where the store is full.
+/// Whether a failure is about one path: the other permits may do (S5, S28). One that was never used may not
+/// be made where the store is full.
 const fn is_of_one_path(kind: StoreFailureKind) -> bool {
     matches!(
         kind,

@@ -319,6 +319,7 @@ fn event(happens: Happens, saves: &mut Saves, arrived: u64, now: Instant) -> Eve
                 attempt: if generation == 2 { "again".to_owned() } else { String::new() },
                 terms: Arc::new(terms(15, 0)),
                 believed_until: now + seconds(believes),
+                lease_ends: None,
                 acquired_at: UnixMillis(1_800_000_000_000),
                 bounds: None,
             };

@@ -158,13 +158,16 @@ assert.equal(rows("schedules")[0], row("schedules", "zone-export"), "what failed
 await view("#locks");
 order("");
 const queue = rows("locks").map((one) => one.dataset.path).find((one) => one.includes("queue-1"));
-tell("holds", [{ lock_path: queue, valid_for_seconds: 30, at_risk: true }]);
-await shows("the risk", () => cell(row("locks", "queue-1"), "State") === "at risk");
+// The sidecar says how it is besides: what is told counts until then.
+const told = (kind, data, found) => () => (tell(kind, data), found());
+const risk = [{ lock_path: queue, valid_for_seconds: 30, at_risk: true }];
+await shows("the risk", told("holds", risk, () => cell(row("locks", "queue-1"), "State") === "at risk"));
 assert.equal(names()[0], "queue-1", "what is at risk comes first");
-tell("holds", [{ lock_path: queue, valid_for_seconds: 0, at_risk: true }]);
-await shows("the loss", () => cell(row("locks", "queue-1"), "State") === "lost");
-tell("failure", { message: "it does not answer" });
-await shows("the outage", () => byId("note-locks").textContent.startsWith("The store cannot be listed: it does not answer."));
+const loss = [{ lock_path: queue, valid_for_seconds: 0, at_risk: true }];
+await shows("the loss", told("holds", loss, () => cell(row("locks", "queue-1"), "State") === "lost"));
+const outage = "The store cannot be listed: it does not answer.";
+const isOut = () => byId("note-locks").textContent.startsWith(outage);
+await shows("the outage", told("failure", { message: "it does not answer" }, isOut));
 assert.match(byId("link").textContent, /^not live: locks as of /);
 
 // The sidecar is gone: what is shown is old, and says so.

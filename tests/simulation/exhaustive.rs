@@ -388,6 +388,7 @@ impl State {
             attempt: format!("{index}-{}", grant.generation),
             terms: Arc::new(plain_terms(15, Duration::ZERO)),
             believed_until: client.until.unwrap_or_default(),
+            lease_ends: None,
             acquired_at: grant.acquired_at,
             bounds: None,
         };

@@ -59,13 +59,15 @@ impl World {
         let Ghost { grant, kept, terms, attempt } = ghost;
         let boot = self.read_clock(sidecar);
         let lease = grant.lease_duration;
-        let (terms, bounds) = kept.terms(&terms, Here { machine: sidecar, boot }, lease);
+        let here = Here { machine: sidecar, boot };
+        let (terms, lease_ends, bounds) = kept.terms(&terms, here);
         let resume = Resume {
             lease_id: grant.lease_id,
             token: grant.token,
             generation: grant.generation,
             attempt,
             believed_until: boot + lease,
+            lease_ends,
             terms: Arc::new(terms),
             acquired_at: grant.acquired_at,
             bounds,

@@ -41,6 +41,7 @@ impl End {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     max_hold: Option<End>,
+    lease: Option<End>,
     min_hold: End,
     /// The store's clock at the grant, and the boot clock.
     store_time: UnixMillis,
@@ -52,6 +53,7 @@ impl Kept {
         let store_time = grant.store_time;
         Self {
             max_hold: grant.max_hold_ends.map(|at| End::new(at, store_time, here)),
+            lease: grant.lease_ends.map(|at| End::new(at, store_time, here)),
             min_hold: End::new(grant.min_hold_ends, store_time, here),
             store_time,
             granted: here.boot,
@@ -64,24 +66,22 @@ impl Kept {
         Self { max_hold: Some(End::new(ends, store_time, here)), ..self }
     }
 
-    /// The terms to go on with, and the bounds by the store's clock; `believed` is how long the client may
-    /// still believe.
+    /// The terms to go on with, when its one lease ends, and the bounds by the store's clock.
     pub(crate) fn terms(
         &self,
         terms: &Terms,
         here: Here,
-        believed: Duration,
-    ) -> (Terms, Option<StoreBounds>) {
+    ) -> (Terms, Option<Instant>, Option<StoreBounds>) {
         let max_hold_ends = self.max_hold.map(|end| end.left(here));
+        let lease_ends = self.lease.map(|end| end.left(here));
         let (min_hold, min_hold_ends) = self.min_hold.left(here);
         let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
             max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
+            lease_ends: lease_ends.and_then(|(_, ends)| ends),
             min_hold_ends,
         });
-        let mut max_hold = max_hold_ends.map(|(left, _)| left);
-        if !terms.auto_renew {
-            max_hold = Some(max_hold.map_or(believed, |span| span.min(believed)));
-        }
-        (Terms { max_hold, min_hold, ..terms.clone() }, bounds)
+        let max_hold = max_hold_ends.map(|(left, _)| left);
+        let lease_ends = lease_ends.map(|(left, _)| here.boot + left);
+        (Terms { max_hold, min_hold, ..terms.clone() }, lease_ends, bounds)
     }
 }

@@ -42,7 +42,7 @@ impl World {
         let lease = client.terms.lease_duration;
         let own = client.until.map_or(Duration::ZERO, |until| until.saturating_since(here));
         let believed = if client.machine == at { own.min(lease) } else { lease };
-        let (terms, bounds) = kept.terms(&client.terms, clocks, believed);
+        let (terms, lease_ends, bounds) = kept.terms(&client.terms, clocks);
         let resume = Resume {
             lease_id: grant.lease_id,
             token: grant.token,
@@ -50,6 +50,7 @@ impl World {
             // The same until it is answered: a repeat is not another's (S16).
             attempt: format!("{index}-{}", grant.generation),
             believed_until: there + believed,
+            lease_ends,
             terms: Arc::new(terms),
             acquired_at: grant.acquired_at,
             bounds,

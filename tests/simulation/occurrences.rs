@@ -44,8 +44,8 @@ pub(crate) struct Occurrences {
     last: u64,
     /// What was decided last for each caller.
     claimed: BTreeMap<CallerId, (Occurrence, Claimed)>,
-    /// Who has decided over what was there of each occurrence, and with which token it was to be granted that,
-    /// if it was.
+    /// Who has decided over what was there of each occurrence, and with which token it was to be granted
+    /// that, if it was.
     starts: BTreeMap<UtcSecond, Vec<(CallerId, Option<FencingToken>)>>,
     /// The saves that were not answered, and what was decided last of each.
     asked: BTreeMap<SaveId, (Told, Option<Concluded>)>,

@@ -53,6 +53,8 @@ struct Content {
     #[serde(default)]
     decides: bool,
     max_hold_ends: Option<End>,
+    /// Of a hold that is not renewed, wherever it goes on (S11).
+    lease_ends: Option<End>,
     min_hold_ends: End,
     progress_timeout_ms: Option<u64>,
     holder: String,
@@ -127,8 +129,6 @@ pub(crate) fn make(
         return String::new();
     };
     let terms = &caller.terms;
-    // A hold that is not renewed lasts for one lease duration, wherever it goes on (S11).
-    let max_hold_ends = caller.max_hold_ends.into_iter().chain(grant.lease_ends).min();
     let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
     let store_time = grant.store_time + since;
     let place = namespace.all_prefix();
@@ -148,7 +148,8 @@ pub(crate) fn make(
         acquired_at: grant.acquired_at.0,
         auto_renew: terms.auto_renew,
         decides: terms.decides,
-        max_hold_ends: max_hold_ends.map(|at| End::new(at, store_time, clock)),
+        max_hold_ends: caller.max_hold_ends.map(|at| End::new(at, store_time, clock)),
+        lease_ends: grant.lease_ends.map(|at| End::new(at, store_time, clock)),
         min_hold_ends: End::new(grant.min_hold_ends, store_time, clock),
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),
@@ -211,15 +212,16 @@ impl Coordinator {
         let believed_until = believed_until(request, now, lease_duration, clock);
         let max_hold_ends = content.max_hold_ends.map(|end| end.left(clock));
         let (min_hold, min_hold_ends) = content.min_hold_ends.left(clock);
-        let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
-            max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
-            min_hold_ends,
-        });
-        let max_hold = max_hold_ends.map(|(left, _)| left);
+        let lease_ends = content.lease_ends.map(|end| end.left(clock));
         // One lease duration and no more: the renewal that resumes adds nothing (S11).
-        if !content.auto_renew && max_hold.is_none() {
+        if !content.auto_renew && lease_ends.is_none() {
             return None;
         }
+        let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
+            max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
+            lease_ends: lease_ends.and_then(|(_, ends)| ends),
+            min_hold_ends,
+        });
         let record = Record {
             token: FencingToken::from_u64(content.token),
             holder: content.holder,
@@ -231,7 +233,7 @@ impl Coordinator {
         let terms = Terms {
             lease_duration,
             wait: Duration::ZERO,
-            max_hold,
+            max_hold: max_hold_ends.map(|(left, _)| left),
             min_hold,
             progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
             auto_renew: content.auto_renew,
@@ -259,6 +261,7 @@ impl Coordinator {
                 attempt: request.attempt_id.clone(),
                 terms: Arc::new(terms),
                 believed_until,
+                lease_ends: lease_ends.map(|(left, _)| now + left),
                 acquired_at: UnixMillis(content.acquired_at),
                 bounds,
             },

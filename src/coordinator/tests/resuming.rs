@@ -183,6 +183,7 @@ async fn s37_a_resume_token_needs_revision_1_for_what_that_knows() {
         "auto_renew",
         "decides",
         "max_hold_ends",
+        "lease_ends",
         "min_hold_ends",
         "progress_timeout_ms",
         "holder",
@@ -438,4 +439,23 @@ async fn s11_s16_a_hold_that_is_not_renewed_and_was_extended_goes_on() {
     let mut resumed = new.coordinator.resume(&request).unwrap();
     let event = next(&mut resumed).await;
     assert!(matches!(event, HoldEvent::Granted(_)), "{event:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_s16_a_hold_that_is_not_renewed_is_extended_elsewhere_up_to_the_end_of_its_one_lease() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let max_hold = Some(5 * SECOND);
+    let once = HoldRequest { auto_renew: false, max_hold, ..request("nightly") };
+    let (stream, first) = sidecar.hold(&once).await;
+    pass(2 * SECOND).await;
+    stream.disconnected();
+    settle().await;
+    let new = account.sidecar();
+    let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
+    let again = granted(&mut resumed).await;
+    let extended =
+        new.coordinator.extend(again.lease_id, Some(again.generation), 400 * SECOND).await.unwrap();
+    let left = extended.validity.valid_for;
+    assert!(left > 6 * SECOND && left <= LEASE - 2 * SECOND, "{left:?}");
 }

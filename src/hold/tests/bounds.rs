@@ -274,8 +274,11 @@ fn s11_s16_the_stores_clock_cuts_the_bounds_of_a_resume() {
     let asked = rig.at();
     let time = super::table::Table::time(rig.now);
     let left = Terms { max_hold: Some(secs(50)), min_hold: secs(30), ..terms() };
-    let bounds =
-        StoreBounds { max_hold_ends: Some(time + secs(20)), min_hold_ends: time + secs(12) };
+    let bounds = StoreBounds {
+        max_hold_ends: Some(time + secs(20)),
+        lease_ends: None,
+        min_hold_ends: time + secs(12),
+    };
     rig.resume_bounded(BOB, &grant, left, Some(bounds));
     rig.serve();
     let resumed = rig.granted(BOB);
@@ -452,4 +455,28 @@ fn s11_a_rest_is_stored_for_as_long_as_it_is_promised_however_late_it_is_stored(
     }
     let early = promised.saturating_since(granted_at.unwrap());
     assert!(early < secs(1), "{early:?} before the end of the rest that was promised");
+}
+
+#[test]
+fn s11_a_release_rests_for_all_of_min_hold_however_late_the_record_was_stored() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.arrive(ANN, Terms { resumable: true, ..at_least(30) });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.pass_failing(secs(10));
+    while rig.hold.holding().is_none() {
+        rig.pass_served(millis(10));
+    }
+    let ends = rig.now + secs(30);
+    let grant = rig.granted(ANN);
+    rig.pass_served(secs(25));
+    // The record's rest is over; the lease keeps the rest of it.
+    rig.release_of(ANN, &grant);
+    other.now = rig.now;
+    other.arrive(BOB, Terms { wait: secs(600), ..terms() });
+    while other.hold.holding().is_none() {
+        rig.pass_served(millis(100));
+        other.pass_served(millis(100));
+    }
+    assert!(other.now >= ends - secs(1), "{:?} too early", ends - other.now);
 }

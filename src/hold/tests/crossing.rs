@@ -75,6 +75,7 @@ fn s11_s16_a_slow_resume_makes_no_more_of_the_bounds() {
         let time = super::table::Table::time(rig.now);
         let bounds = by_store.then(|| StoreBounds {
             max_hold_ends: Some(time + secs(20)),
+            lease_ends: None,
             min_hold_ends: time + secs(12),
         });
         let left = Terms { max_hold: Some(secs(20)), min_hold: secs(12), ..terms() };

@@ -337,3 +337,19 @@ fn s33_a_lease_is_renewed_once_and_only_for_somebody() {
     let next = rig.request();
     assert!(matches!(next, Action::Store { what: Request::Release { .. }, .. }), "{next:?}");
 }
+
+#[test]
+fn s1_s17_a_break_from_here_that_ends_while_a_lease_is_proven_is_met_by_one_more_renewal() {
+    let (mut rig, proof) = written(terms());
+    let renewed = rig.do_in_store(&proof);
+    rig.on(Event::BreakBegun);
+    rig.table_mut().break_now();
+    rig.pass(millis(10));
+    rig.on(Event::BreakOver { may_arrive: false });
+    rig.on(renewed);
+    assert!(!is_granted(&rig.told(), BOB));
+    let again = rig.request();
+    assert!(is_renewal(&again), "{again:?}");
+    rig.serve_one(&again);
+    assert!(!is_granted(&rig.told(), BOB), "its lease is gone");
+}

@@ -305,6 +305,7 @@ impl Rig {
 
     fn plain(&self, grant: &Granted) -> Resume {
         Resume {
+            lease_ends: None,
             lease_id: grant.lease_id,
             token: grant.token,
             generation: grant.generation,

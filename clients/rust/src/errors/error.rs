@@ -136,8 +136,8 @@ impl Error {
         }
     }
 
-    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers, the
-    /// connection broke, or the code is `UNAVAILABLE`.
+    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers,
+    /// the connection broke, or the code is `UNAVAILABLE`.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         let passes = |refusal: &Refusal| {
