@@ -13,7 +13,8 @@ use leasehold::hold::{
 use leasehold::lock::FencingToken;
 use leasehold::record::{CheckpointValue, Found, Verdict};
 use leasehold::schedule::{
-    Claimed, Concluded, Ended, Occasion, Occurrence, Outcome, Report, claim_over, conclude_over,
+    Claimed, Concluded, Ended, Occasion, Occurrence, Outcome, Report, ScheduleRecord, claim_over,
+    conclude_over,
 };
 use leasehold::timetable::UtcSecond;
 
@@ -44,8 +45,7 @@ pub(crate) struct Occurrences {
     last: u64,
     /// What was decided last for each caller.
     claimed: BTreeMap<CallerId, (Occurrence, Claimed)>,
-    /// Who has decided over what was there of each occurrence, and with which token it was to be granted
-    /// that, if it was.
+    /// With which tokens callers were to be granted each occurrence; and who else has ended such a start.
     starts: BTreeMap<UtcSecond, Vec<(CallerId, Option<FencingToken>)>>,
     /// The saves that were not answered, and what was decided last of each.
     asked: BTreeMap<SaveId, (Told, Option<Concluded>)>,
@@ -76,11 +76,23 @@ impl Occurrences {
                 *self.counts.entry("occurrences: claimed again").or_default() += 1;
             }
             starts.push((caller, Some(token)));
-        } else if matches!(verdict, Verdict::Write { .. }) {
-            starts.push((caller, None));
+        }
+        if verdict != Verdict::Nothing {
+            self.end_start(caller, found);
         }
         self.claimed.insert(caller, (occurrence, claimed));
         verdict
+    }
+
+    /// What is written ends the run that is there, whichever it is of.
+    fn end_start(&mut self, caller: CallerId, found: &Found) {
+        let record = ScheduleRecord::from_fields(&found.fields).ok().flatten();
+        let run = record.and_then(|record| record.run).map(|run| run.token);
+        for starts in self.starts.values_mut() {
+            if starts.iter().any(|(_, token)| token.is_some() && *token == run) {
+                starts.push((caller, None));
+            }
+        }
     }
 
     /// T6: so many attempts before are counted. What this caller was not granted since the last of others
