@@ -176,7 +176,8 @@ class LeaseServiceServicer(object):
         Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
         connection is dead, and call again or resume.
 
-        A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+        A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold. A caller that waits asks again if
+        there is no reason, or SHUTTING_DOWN; another, as STORE_UNAVAILABLE, is its answer. A sidecar with
         `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
         and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
         once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
