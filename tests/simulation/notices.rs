@@ -98,7 +98,8 @@ impl Notices {
             && seen.breaking
             && newest != Some(*lease_id)
         {
-            told.in_vain = told.in_vain.saturating_sub(1);
+            // It was answered: those that were not count from here.
+            told.in_vain = 0;
         }
     }
 
