@@ -183,7 +183,13 @@ impl Queue {
 
     fn take(&mut self, permit: Permit, event: Event, output: &mut Output) {
         match event {
-            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
+            Event::CallerArrived { caller, terms } => {
+                // S4: what time has ended is over before a caller is looked at that may change nothing here.
+                if self.machines.poll_timeout().is_some_and(|due| due <= output.now) {
+                    self.feed_each(&Event::TimePassed, output);
+                }
+                self.arrive(caller, terms, output);
+            }
             Event::Answer { .. }
             | Event::Decided { .. }
             | Event::RenewHeldBack { .. }

@@ -357,3 +357,19 @@ fn s15_s4_who_is_silent_or_was_told_already_is_told_nothing_at_the_end_of_a_drai
     rig.on(Event::DrainEnded);
     assert_eq!(rig.told(), []);
 }
+
+#[test]
+fn s4_what_time_has_ended_is_over_before_a_caller_is_looked_at() {
+    for drains in [false, true] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.arrive(BOB, terms());
+        if drains {
+            let ends = rig.at() + secs(60);
+            rig.on(Event::DrainStarted { ends });
+        }
+        // The timer is late.
+        rig.now += grant.valid_until - rig.at();
+        rig.arrive(CAT, terms());
+        assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired), "drains: {drains}");
+    }
+}
