@@ -13,9 +13,6 @@ impl Queue {
         if self.machines.is_shutting_down() {
             return output.tell(caller, Notice::Failed(hold::shutting_down()));
         }
-        for permit in self.machines.permits() {
-            self.advance(permit, output);
-        }
         if let Some((permit, holder)) = self.repeated(&terms) {
             let action = hold::Action::Tell { caller, notice: Notice::SameGrant { holder } };
             return output.push(permit, action);

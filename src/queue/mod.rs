@@ -171,7 +171,7 @@ impl Queue {
         let mut output = Output { now, actions: Vec::new() };
         self.compare_stored(&event, &mut output);
         if !comes_first(&event) {
-            self.answer_overdue(&mut output);
+            self.end_overdue(&mut output);
         }
         self.take(permit, event, &mut output);
         self.answer_overdue(&mut output);
@@ -181,15 +181,19 @@ impl Queue {
         output.actions
     }
 
+    /// S4: what time has ended is over before what came in is looked at, which may concern no machine.
+    fn end_overdue(&mut self, output: &mut Output) {
+        self.answer_overdue(output);
+        if self.machines.poll_timeout().is_some_and(|due| due <= output.now) {
+            for permit in self.machines.permits() {
+                self.advance(permit, output);
+            }
+        }
+    }
+
     fn take(&mut self, permit: Permit, event: Event, output: &mut Output) {
         match event {
-            Event::CallerArrived { caller, terms } => {
-                // S4: what time has ended is over before a caller is looked at that may change nothing here.
-                if self.machines.poll_timeout().is_some_and(|due| due <= output.now) {
-                    self.feed_each(&Event::TimePassed, output);
-                }
-                self.arrive(caller, terms, output);
-            }
+            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
             Event::Answer { .. }
             | Event::Decided { .. }
             | Event::RenewHeldBack { .. }
@@ -207,11 +211,7 @@ impl Queue {
                 self.feed(permit, event, output);
             }
             Event::CallerLeft { caller } | Event::HolderDisconnected { caller }
-                if self.waiters.remove(caller) =>
-            {
-                // S4: what time has ended is over, whatever came in.
-                self.feed_each(&Event::TimePassed, output);
-            }
+                if self.waiters.remove(caller) => {}
             Event::DrainStarted { .. } | Event::HandOverStarted { .. } => {
                 self.fail_all(Kind::Plain, &hold::shutting_down(), output);
                 self.fail_all(Kind::Pooled, &hold::shutting_down(), output);

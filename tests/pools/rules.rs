@@ -114,6 +114,53 @@ fn s12_s31_a_plain_caller_that_comes_later_does_not_overtake_one_of_the_pool() {
 }
 
 #[test]
+fn s10_s12_s31_one_try_behind_a_waiter_waits_no_longer_for_others_turn() {
+    let (mut plain, mut rig) = Rig::pair();
+    plain.grant(ANN, 1);
+    let mut pass = |rig: &mut Rig, seconds| {
+        for _ in 0..seconds {
+            plain.pass(secs(1));
+            rig.pass(secs(1));
+        }
+    };
+    rig.grant(ANN, 2);
+    rig.arrive(BOB, terms(2, secs(600)));
+    rig.arrive(CAT, terms(2, secs(600)));
+    pass(&mut rig, 90);
+    rig.release(ANN);
+    rig.serve();
+    rig.granted(BOB);
+    pass(&mut rig, 90);
+    // The store has it back, and others their turn.
+    rig.release(BOB);
+    rig.serve();
+    rig.arrive(DAN, one_try(2));
+    pass(&mut rig, 1);
+    assert_eq!(rig.busy(DAN), 2, "within a second");
+}
+
+#[test]
+fn s8_s28_who_waits_for_permits_that_are_there_is_not_refused_for_one_that_is_not() {
+    let (mut plain, mut rig) = Rig::pair();
+    plain.grant(ANN, 1);
+    rig.arrive(BOB, terms(2, secs(60)));
+    let mut refused = 0;
+    while let Some((tried, _)) = rig.sent.front() {
+        if *tried == Permit::FIRST {
+            rig.serve_one();
+        } else {
+            rig.fail(Failure::Refused(StoreFailure {
+                kind: StoreFailureKind::Full,
+                message: "full".to_owned(),
+                retry_after: None,
+            }));
+            refused += 1;
+        }
+    }
+    assert_eq!((refused, rig.pool.waiting()), (1, 1), "{:?}", rig.told());
+}
+
+#[test]
 fn s12_s31_one_try_does_not_wait_for_a_release_that_another_waits_for() {
     let mut rig = Rig::new();
     let held = [ANN, BOB].map(|caller| (caller, rig.grant(caller, 2)));

@@ -18,7 +18,6 @@ mod moves;
 mod noticing;
 mod overruled;
 mod overruling;
-mod permits;
 mod proven;
 mod proving;
 mod recording;
