@@ -9,7 +9,6 @@ use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "each lives for as long as it is carried out")]
 pub enum Action {
     /// Ask the store.
     Store {
@@ -114,7 +113,7 @@ pub enum Notice {
         holder: CallerId,
     },
     /// Another caller has the lock.
-    Busy(Busy),
+    Busy(Box<Busy>),
     /// It cannot be served.
     Failed(StoreFailure),
     /// As was decided for it, nobody is granted the lock: it waits no more (T6).
@@ -462,7 +461,6 @@ pub(crate) enum Tried {
 
 /// What an event brings: something to do, or an answer to the callers that wait.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "actions are the usual ones by far")]
 pub(crate) enum Effect {
     Act(Action),
     Tried(Tried),

@@ -136,7 +136,7 @@ impl Hold {
     pub(crate) fn refusal(&self, waiter: &Waiter, now: Instant) -> Notice {
         match &self.store_failure {
             Some(store_failure) => Notice::Failed(store_failure.as_ref().clone()),
-            None => Notice::Busy(self.busy_for(waiter, now)),
+            None => Notice::Busy(Box::new(self.busy_for(waiter, now))),
         }
     }
 

@@ -5,10 +5,6 @@ use crate::lock::{Permit, Permits};
 
 /// Something to do, in the order in which it stands.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is the usual one by far, and as large as a machine's action"
-)]
 pub enum Action {
     /// What the machine of a permit asks for. A request to the store is about the path of this permit, and
     /// its answer quotes the permit; a caller that is told of a grant has this permit.

@@ -172,7 +172,7 @@ impl Queue {
             return output.tell(caller, Notice::Failed(store_failure));
         }
         let (permit, busy) = self.busy(permits, output.now);
-        output.push(permit, hold::Action::Tell { caller, notice: Notice::Busy(busy) });
+        output.push(permit, hold::Action::Tell { caller, notice: Notice::Busy(Box::new(busy)) });
     }
 
     /// Who has one of the permits, and how many of them were found held.

@@ -203,7 +203,7 @@ impl Queue {
     fn tell_taken(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try(Kind::Plain) {
             let busy = self.machines.first().busy_for(&waiter, output.now);
-            output.tell(waiter.caller, Notice::Busy(busy));
+            output.tell(waiter.caller, Notice::Busy(Box::new(busy)));
         }
         self.tell_untold(Kind::Plain, output);
     }

@@ -19,7 +19,6 @@ use crate::shares::sidecar::{Clock, Life, Sidecar};
 use crate::shares::store::Store;
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "most are requests and answers")]
 pub(crate) enum What {
     Start {
         at: usize,

@@ -25,7 +25,7 @@ impl Task {
             Notice::Waiting { place } => self.tell_waiting(caller, place),
             Notice::Granted(grant) => self.tell_granted(permit, caller, &grant),
             Notice::SameGrant { holder } => self.tell_same_grant(caller, holder),
-            Notice::Busy(busy) => self.tell_busy(permit, caller, busy),
+            Notice::Busy(busy) => self.tell_busy(permit, caller, *busy),
             Notice::Failed(store_failure) => self.tell_failed(caller, store_failure),
             Notice::Settled { written } => self.tell_settled(caller, written),
             Notice::Superseded { by } => self.tell_superseded(caller, by),
