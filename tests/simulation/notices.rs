@@ -196,8 +196,10 @@ impl Notices {
         };
         let looked = self.looked.get(&look.sidecar).copied().unwrap_or_default();
         let names = |epochs: &BTreeSet<u64>| epochs.contains(&token.epoch());
-        // What a look showed counts, however late its answer comes.
-        let ran_out = self.ran_out.get(&lease_id).filter(|(until, _)| looked < *until);
+        // What a look showed counts, however late its answer comes; and the note still stands when a lease is
+        // broken that was acquired once more, by a late request.
+        let is_broken = self.ends.contains_key(&lease_id);
+        let ran_out = self.ran_out.get(&lease_id).filter(|(until, _)| looked < *until || is_broken);
         let runs_out = self.run_out.get(&lease_id).is_some_and(names)
             || ran_out.is_some_and(|(_, epochs)| names(epochs));
         let ended = self.ends.get(&lease_id).is_some_and(|ends| *ends <= looked);

@@ -49,6 +49,10 @@ edition = "2024"
 
 [workspace]
 
+[features]
+default = ["testing"]
+testing = []
+
 [dependencies]
 async-trait = "0.1"
 base64 = "0.22"
