@@ -21,6 +21,7 @@ import { HoldLeaseRequest, LeaseServiceService, ReleaseLeaseRequest } from "../.
 import type { RunOutcome } from "../../gen/leasehold/v1/schedule.js";
 import type { Clock } from "../hold/boot-clock.js";
 import type { Connections, Place } from "./connections.js";
+import { saveFailed } from "../hold/checkpoint.js";
 import type { RefusedError } from "../errors/errors.js";
 import { ProtocolError } from "../errors/errors.js";
 import { ownRefusal } from "../errors/refusal.js";
@@ -207,7 +208,7 @@ export class Rpc {
     return { ...answer, validity };
   }
 
-  /** Replaces the lock's checkpoint (S24). */
+  /** Replaces the lock's checkpoint (S24). The sidecar answers when the store does, or when the validity is over (S27). */
   async saveCheckpoint(
     hold: HoldId,
     value: Buffer,
@@ -215,7 +216,8 @@ export class Rpc {
   ): Promise<SaveCheckpointResponse> {
     const options = { timeoutMs, over: hold.place };
     const request = { ...hold, value };
-    return await knowing("checkpoints", () => this.unary(LeaseServiceService.saveCheckpoint, request, options));
+    const saving = knowing("checkpoints", () => this.unary(LeaseServiceService.saveCheckpoint, request, options));
+    return await saving.catch(saveFailed);
   }
 
   /** Whether the client was closed, so that no further call can be made. */

@@ -32,6 +32,12 @@ export function mayPass(error: unknown): error is RefusedError {
   return error instanceof RefusedError && (PASSING.has(error.code) || isBreak(error));
 }
 
+/** Whether nobody answered a call, which may have been carried out all the same. */
+export function isUnanswered(error: unknown): error is RefusedError {
+  if (!(error instanceof RefusedError) || error.reason !== undefined) return false;
+  return error.code === status.DEADLINE_EXCEEDED || isBreak(error);
+}
+
 const PASSING: ReadonlySet<status> = new Set([
   status.ABORTED,
   status.DEADLINE_EXCEEDED,

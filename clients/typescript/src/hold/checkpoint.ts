@@ -4,9 +4,9 @@ import { status } from "@grpc/grpc-js";
 
 import { CHECKPOINT_BYTES } from "../constants.js";
 import type { Checkpoint as WireCheckpoint } from "../../gen/leasehold/v1/lock.js";
-import { LeaseholdError } from "../errors/errors.js";
+import { LeaseholdError, RefusedError } from "../errors/errors.js";
 import { Reason } from "../errors/reason.js";
-import { ownRefusal } from "../errors/refusal.js";
+import { isUnanswered, ownRefusal } from "../errors/refusal.js";
 
 /** The greatest size of a checkpoint in bytes. */
 export const CHECKPOINT_BYTES_MAX = CHECKPOINT_BYTES;
@@ -51,8 +51,8 @@ export class Checkpoint {
 }
 
 /**
- * The validity ended before the store's answer to a save was known. Either the old checkpoint stands or the new one,
- * and that does not change any more once somebody else is granted the lock (S27).
+ * The validity ended before the store's answer to a save was known, or the connection broke. Either the old checkpoint
+ * stands or the new one, and that does not change any more once somebody else is granted the lock (S27).
  */
 export class CheckpointUnknownError extends LeaseholdError {
   /** As a {@link RefusedError} has it. */
@@ -61,6 +61,13 @@ export class CheckpointUnknownError extends LeaseholdError {
   constructor(problem: string, options?: ErrorOptions) {
     super(`it is not known whether the checkpoint was saved; the next grant tells: ${problem}`, options);
   }
+}
+
+/** Throws what a save has failed with: that it is unknown, where nobody has answered it (S27). */
+export function saveFailed(error: unknown): never {
+  const isUnknown = error instanceof RefusedError && error.reason === Reason.CHECKPOINT_UNKNOWN;
+  if (isUnknown || isUnanswered(error)) throw new CheckpointUnknownError(error.message, { cause: error });
+  throw error;
 }
 
 /**

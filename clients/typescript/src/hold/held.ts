@@ -156,11 +156,12 @@ export abstract class Held {
 
   /**
    * Replaces the lock's checkpoint, and gives its version once the store has it (S24). A text is encoded in UTF-8. While the
-   * hold is being resumed this waits, within the validity. Of saves that overlap, those that still wait are replaced by the
-   * newest, and have its outcome; at most one a second reaches the store (S26).
+   * hold is being resumed this waits, within the validity. At most one save a second reaches the store: one that waits is
+   * replaced by a newer one, and has its outcome (S26). Saves at the same time have no order.
    *
    * @throws LostError if the hold is lost: nothing was saved.
-   * @throws CheckpointUnknownError if the hold ended before it was known whether the store has the value (S27).
+   * @throws CheckpointUnknownError if nobody answered, because the hold ended before the store did (S27) or because the
+   *   connection broke: the old value stands or the new one, and the save can be repeated while the hold is valid.
    * @throws RefusedError with reason `INVALID_FIELD` for more than 2,048 bytes, `HOLD_RELEASED` after the release, and
    *   what else the sidecar refuses.
    */
