@@ -4,7 +4,9 @@ use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, not_confirmed, one_try, released, secs,
     terms,
 };
-use crate::hold::{Action, Event, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms};
+use crate::hold::{
+    Action, Event, Granted, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms,
+};
 use crate::record::{Labels, Record};
 
 #[test]
@@ -108,7 +110,7 @@ fn s16_a_token_of_another_epoch_is_lost_even_if_its_lease_can_be_renewed() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     let older = crate::lock::FencingToken::from_u64(grant.token.value() - 4_096).unwrap();
-    rig.resume(BOB, &crate::hold::Granted { token: older, ..grant }, terms(), secs(9));
+    rig.resume(BOB, &Granted { token: older, ..grant }, terms(), secs(9));
     rig.serve();
     assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
 }
@@ -390,4 +392,21 @@ fn s16_a_resume_given_up_leaves_the_lease_alone() {
     rig.pass_served(secs(1));
     assert!(rig.is_leased());
     assert_eq!(rig.told(), []);
+}
+
+#[test]
+fn s16_a_release_with_a_later_generation_than_a_resume_shows_that_a_repeat_went_on_elsewhere() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.serve_comebacks();
+    let later = Granted { generation: grant.generation + 1, ..grant };
+    rig.release_of(BOB, &later);
+    let told = rig.told();
+    let moved =
+        |action: &Action| matches!(action, Action::Tell { caller: BOB, notice: Notice::Moved });
+    assert!(told.iter().any(moved), "{told:?}");
+    rig.pass_served(secs(30));
+    let told = rig.told();
+    assert_eq!((not_confirmed(&told, BOB), rig.hold.is_idle()), (None, true), "{told:?}");
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
 use super::table::Table;
 use crate::hold::{
-    Action, Event, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
+    Action, Event, Idle, LossReason, Memory, NotConfirmed, Notice, Request, Settings, State, Terms,
+    Wait,
 };
 use crate::queue::PlainLock;
 use crate::record::Record;
@@ -211,6 +212,8 @@ fn each_reason_of_a_loss_has_its_name() {
     assert_eq!(names.len(), LossReason::ALL.len());
     assert!(names.iter().all(|name| name.contains(|letter: char| letter.is_ascii_lowercase())));
     assert_eq!(LossReason::Taken.as_str(), "taken");
+    let names = NotConfirmed::ALL.map(NotConfirmed::as_str);
+    assert_eq!(names, ["no_answer", "lease_gone", "left_to_expire"]);
 }
 
 #[test]
