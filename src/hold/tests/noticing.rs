@@ -350,3 +350,17 @@ fn s22_a_hold_is_not_called_revoked_before_its_note_was_read() {
     rig.serve_one(&look);
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
 }
+
+#[test]
+fn s22_who_is_silent_is_not_told_that_its_lease_runs_out() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { resumable: true, ..terms() });
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    rig.silent(ANN);
+    assert!(rig.hold.holding().is_some_and(|holding| holding.disconnected));
+    rig.break_softly(&grant);
+    rig.serve_one(&renewal);
+    let told = rig.told();
+    assert_eq!((revoked(&told, ANN), loss(&told, ANN)), (None, Some(LossReason::Broken)));
+    assert!(!rig.hold.holding().is_some_and(|holding| holding.disconnected));
+}

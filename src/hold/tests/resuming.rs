@@ -410,3 +410,18 @@ fn s16_a_release_with_a_later_generation_than_a_resume_shows_that_a_repeat_went_
     let told = rig.told();
     assert_eq!((not_confirmed(&told, BOB), rig.hold.is_idle()), (None, true), "{told:?}");
 }
+
+#[test]
+fn s10_s16_nothing_is_handed_on_while_the_record_is_read_because_a_renewal_met_another() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.pass(secs(6));
+    rig.table_mut().touch();
+    let renewal = rig.request();
+    rig.serve_one(&renewal);
+    assert!(matches!(rig.sent.front(), Some(Action::Store { what: Request::Read, .. })));
+    rig.release_of(ANN, &grant);
+    assert!(!is_granted(&rig.told(), BOB), "somebody may have it elsewhere");
+    rig.pass_served(secs(20));
+    assert!(is_granted(&rig.told(), BOB));
+}

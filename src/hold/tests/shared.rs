@@ -60,6 +60,51 @@ fn s34_who_has_none_of_the_share_or_tries_once_leaves_nothing_to_others() {
 }
 
 #[test]
+fn s34_a_lock_that_was_had_here_is_left_to_others_anew() {
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    rig.pass_served(secs(4));
+    let grant = rig.granted(ANN);
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    stand(&mut rig, Standing { held: 1, patience: secs(3), not_before: None, turn: true });
+    rig.arrive(BOB, shared());
+    rig.pass_served(Duration::from_millis(2_500));
+    assert!(!is_granted(&rig.told(), BOB));
+    rig.pass_served(secs(2));
+    assert!(is_granted(&rig.told(), BOB));
+}
+
+#[test]
+fn s34_a_lock_that_is_read_to_be_free_is_acquired_at_once_where_there_is_no_other_of_its_share() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, shared());
+    stand(&mut other, Standing { held: 0, patience: secs(3), not_before: None, turn: true });
+    other.arrive(BOB, shared());
+    while !other.sent.front().is_some_and(is_read) {
+        other.serve();
+        other.pass(Duration::from_millis(50));
+    }
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    let read = other.request();
+    other.serve_one(&read);
+    assert!(other.sent.front().is_some_and(|action| !is_read(action)), "{:?}", other.sent);
+}
+
+#[test]
+fn s12_s34_a_free_lock_is_acquired_at_once_for_one_try_that_came_while_it_was_read() {
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    rig.arrive(BOB, Terms { wait: Duration::ZERO, ..shared() });
+    let read = rig.request();
+    assert!(is_read(&read), "{read:?}");
+    rig.serve_one(&read);
+    rig.serve();
+    assert!(is_granted(&rig.told(), ANN));
+}
+
+#[test]
 fn s34_one_lock_of_a_share_is_acquired_at_a_time() {
     let mut rig = sidecar(0);
     stand(&mut rig, Standing { held: 0, patience: secs(0), not_before: None, turn: false });
