@@ -194,7 +194,8 @@ fn s22_a_break_through_this_sidecar_that_met_another_tools_is_a_loss() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.table_mut().break_softly(None);
     rig.on(Event::LeaseBroken { ends_now: false });
-    rig.serve();
+    let look = rig.request();
+    rig.serve_one(&look);
     let told = rig.told();
     assert_eq!((revoked(&told, ANN), loss(&told, ANN)), (None, Some(LossReason::Broken)));
 }
@@ -363,4 +364,13 @@ fn s22_who_is_silent_is_not_told_that_its_lease_runs_out() {
     let told = rig.told();
     assert_eq!((revoked(&told, ANN), loss(&told, ANN)), (None, Some(LossReason::Broken)));
     assert!(!rig.hold.holding().is_some_and(|holding| holding.disconnected));
+}
+
+#[test]
+fn s3_s22_a_lease_that_runs_out_is_looked_at_at_once_after_a_suspected_pause() {
+    let (mut rig, _) = with_notice();
+    rig.pass(millis(100));
+    assert!(rig.sent.is_empty());
+    rig.on(Event::PauseSuspected);
+    assert!(matches!(rig.sent.front(), Some(Action::Store { what: Request::Look { .. }, .. })));
 }

@@ -177,7 +177,7 @@ fn s33_a_break_whose_request_was_lost_is_asked_for_again_before_long() {
     });
     let at = times(&asked);
     assert_eq!(at.len(), 2, "{at:?}");
-    assert!(at[1] - at[0] < secs(6), "{at:?}");
+    assert!(at[1] - at[0] < secs(5), "{at:?}");
 }
 
 #[test]
@@ -255,9 +255,9 @@ fn s33_a_store_that_refuses_breaks_is_asked_each_ten_minutes_and_that_is_said_on
 fn s33_that_a_store_refuses_breaks_is_said_once_whoever_waits() {
     let (mut old, mut new, _) = held(of(1, terms()));
     let (mut asked, mut said) = (0, 0);
-    for caller in [BOB, CAT] {
+    for (caller, span) in [(BOB, 60), (CAT, 60), (BOB, 700)] {
         new.arrive(caller, waits(of(2, terms())));
-        asked += breaks((&mut old, &mut new), secs(60), |rig, action, _| {
+        asked += breaks((&mut old, &mut new), secs(span), |rig, action, _| {
             rig.on(failed(action, refused()).unwrap());
         })
         .len();
@@ -265,7 +265,7 @@ fn s33_that_a_store_refuses_breaks_is_said_once_whoever_waits() {
         new.leave(caller);
         new.rest();
     }
-    assert_eq!((asked, said), (1, 1));
+    assert_eq!((asked, said), (2, 1));
 }
 
 const fn is_cannot_break(action: &Action) -> bool {
@@ -452,9 +452,11 @@ fn s11_s33_a_rest_is_no_reservation() {
     let (mut old, mut new, grant) = held(Terms { min_hold: secs(60), ..of(1, terms()) });
     old.release_of(ANN, &grant);
     old.serve();
-    new.arrive(CAT, Terms { wait: secs(4), ..of(2, terms()) });
-    go_on((&mut old, &mut new), secs(6), serves);
-    assert_eq!(status(&mut new, CAT), Some(PriorityStatus::WaitedTooShort));
+    // Its sidecar has gone, so that only the record keeps the lock.
+    new.arrive(CAT, Terms { wait: secs(25), ..of(2, terms()) });
+    new.pass_served(secs(26));
+    assert!(new.hold.busy(new.at()).resting);
+    assert_ne!(status(&mut new, CAT), Some(PriorityStatus::Reserved));
 }
 
 #[test]
