@@ -188,6 +188,8 @@ impl Chooser {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const CAP: Duration = Duration::from_secs(5);
@@ -281,16 +283,18 @@ mod tests {
     fn s31_tries_keep_the_pace_of_a_fifth_of_the_poll_cap_or_of_a_hand_off() {
         let cases = [(false, CAP, 1_000), (true, CAP, 250), (false, Duration::from_secs(1), 250)];
         for (handed_on, cap, least) in cases {
-            for _ in 0..50 {
-                let mut chooser = chooser();
-                chooser.begin(at(0));
+            let mut spread = BTreeSet::new();
+            for seed in 0..50 {
+                let mut chooser = Chooser::new(seed, at(0));
                 chooser.failed(permit(2));
                 chooser.begins(permit(2), handed_on, cap, at(100));
                 let next = chooser.next_at(permit(2));
                 assert!(next >= at(100 + least) && next <= at(100 + least * 6 / 5), "{next:?}");
                 assert!(chooser.may_go_round(next) && !chooser.may_go_round(at(100 + least - 1)));
                 assert_eq!(chooser.next_at(permit(1)), at(0), "it was not tried");
+                spread.insert(next);
             }
+            assert!(spread.len() > 10, "no two sidecars keep step: {spread:?}");
         }
     }
 

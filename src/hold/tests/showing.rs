@@ -223,6 +223,7 @@ fn s12_a_caller_that_goes_leaves_nothing_in_the_queue() {
     rig.arrive(BOB, named("order-7"));
     rig.on(Event::TimePassed);
     let before = rig.hold.waiters();
+    assert!(before.contains("order-7"), "{before}");
     rig.arrive(CAT, named("order-8"));
     rig.leave(CAT);
     rig.on(Event::TimePassed);
