@@ -70,6 +70,24 @@ fn s10_s28_the_newest_hand_off_of_each_permit_is_known() {
 }
 
 #[test]
+fn s6_s28_what_comes_late_of_a_permit_that_nobody_wants_goes_back() {
+    let (mut plain, mut rig) = Rig::pair();
+    plain.grant(ANN, 1);
+    rig.arrive(BOB, terms(2, secs(60)));
+    while rig.sent.front().is_some_and(|(tried, _)| *tried == Permit::FIRST) {
+        rig.serve_one();
+    }
+    let (number, acquire) = rig.sent.pop_front().unwrap();
+    rig.leave(BOB);
+    // It is given up, and what it may have acquired goes back before it does acquire.
+    rig.pass(secs(5));
+    let late = rig.in_store(number, &acquire);
+    rig.on(number, late);
+    rig.serve();
+    assert!(!rig.is_leased(number));
+}
+
+#[test]
 fn s29_lowering_the_number_ends_nothing_and_a_release_does_not_look_at_it() {
     let mut rig = Rig::new();
     let held: Vec<(_, u8)> =

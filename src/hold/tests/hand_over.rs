@@ -341,3 +341,15 @@ fn s15_s22_a_holder_with_notice_has_until_the_hand_over_is_over() {
     rig.serve();
     assert_eq!(released(&rig.told(), ANN), Some(None));
 }
+
+#[test]
+fn s15_s26_a_last_save_has_until_the_hand_over_is_over() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { resumable: true, ..terms() });
+    rig.save(ANN, 1, "page 7");
+    rig.release_of(ANN, &grant);
+    rig.on(Event::HandOverStarted { ends: rig.at() + secs(2) });
+    rig.pass(millis(100));
+    assert!(!is_interrupted(&rig.told()));
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+}

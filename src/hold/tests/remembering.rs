@@ -122,7 +122,7 @@ fn s13_a_belief_makes_a_lock_wait_for_longer_and_never_shorter() {
         let mut memory = Memory { idle: before, ..Memory::default() };
         memory.believe(at(9));
         let idle = memory.idle.unwrap();
-        let until = before.map_or(at(9), |before| before.until.max(at(9)));
+        let until = before.map_or_else(|| at(9), |before| before.until.max(at(9)));
         assert_eq!((idle.until, idle.why), (until, why));
     }
 }
