@@ -4,19 +4,19 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::inspect::page_token::PageTokens;
-use super::inspect::records::PATIENCE;
-use super::{Coordinator, LockEvent};
-use crate::coordinator::{Alarm, CallError, Deadline, LockRecord, Timers, Wait, WaitKind};
+use super::Coordinator;
+use super::actor::arriving::{Brought, Settling};
+use super::actor::shared::Owing;
+use super::actor::timers::{Alarm, Timers};
+use super::call::{CallError, Deadline, LockRecord};
+use super::observe::LockEvent;
+use super::page_token::PageTokens;
+use super::store_io::PATIENCE;
+use super::waiting::{Wait, WaitKind};
 use crate::lock::{LeaseId, LockPath};
+use crate::record::Record;
 use crate::store::{LeaseStore, StoreError};
 use crate::webjobs::DotnetTimers;
-
-/// Who has something to write for a little longer.
-pub(crate) trait Owing: std::fmt::Debug + Send + Sync {
-    /// Whether it has: a drain lasts until it has not, within its time (T20).
-    fn owes(&self) -> bool;
-}
 
 impl Coordinator {
     /// A drain waits for this one as well; the first that is said so stays.
@@ -25,7 +25,7 @@ impl Coordinator {
     }
 
     pub(crate) fn store(&self) -> &dyn LeaseStore {
-        self.shared.store.as_ref()
+        self.shared.io.store.as_ref()
     }
 
     /// The .NET timers beside whose records something is written (T22).
@@ -38,7 +38,7 @@ impl Coordinator {
         &self,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        self.shared.asked(PATIENCE, call).await
+        self.shared.io.asked(PATIENCE, call).await
     }
 
     pub(crate) fn observe(&self, event: &LockEvent<'_>) {
@@ -68,6 +68,17 @@ impl Coordinator {
     /// A deadline so long before another one, by the same clocks (S21).
     pub(crate) fn deadline_before(&self, ends: &Deadline, before: Duration) -> Deadline {
         self.shared.deadline(self.clock().now() + ends.after.saturating_sub(before))
+    }
+
+    /// One try to have something written under the lock's lease that is nobody's to hold.
+    pub(crate) async fn settle_at(
+        &self,
+        path: &LockPath,
+        record: Record,
+        lease_duration: Duration,
+        brought: Brought,
+    ) -> Result<Settling, CallError> {
+        self.shared.settle_at(path, record, lease_duration, brought).await
     }
 
     /// What is known of a lock, here and in the store.

@@ -1,30 +1,15 @@
 //! What the coordinator lets be observed: one event for each thing that happens to a lock, a hold, a schedule
 //! or the sidecar. Metrics, logs, traces and the event log are made of it outside.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::Shared;
-use super::actor::caller::Caller;
-use crate::coordinator::{Asked, LockRecord, TraceHandle};
+use super::call::{LockRecord, Released};
 use crate::hold::{Failure, LossReason, NotConfirmed, SaveOutcome, StoreFailureKind};
 use crate::lock::{FencingToken, LockPath, Permit, Permits};
 use crate::record::Priority;
 use crate::schedule::{Outcome, RunId};
 use crate::store::BreakNote;
 use crate::time::SignSource;
-
-/// Takes in what happens. Must not block.
-pub trait Observer: Send + Sync + fmt::Debug {
-    /// Takes in what happened here.
-    fn observe(&self, event: &LockEvent<'_>);
-
-    /// A caller asks for a lock: who follows it to the end of its hold, if anybody does.
-    fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
-        let _ = asked;
-        None
-    }
-}
 
 /// Something that happened here.
 #[derive(Clone, Copy, Debug)]
@@ -269,23 +254,6 @@ impl<'a> LockEvent<'a> {
     }
 }
 
-impl Shared {
-    /// Lets an event be observed.
-    pub(super) fn observe(&self, event: &LockEvent<'_>) {
-        self.observer.observe(event);
-    }
-
-    /// Lets be observed what happened to a caller, also by whoever follows it.
-    pub(super) fn observe_caller(&self, path: &LockPath, caller: &Caller, kind: LockEventKind<'_>) {
-        let holder = &caller.terms.record.holder;
-        let event = LockEvent { path: Some(path), token: caller.token, holder, kind };
-        self.observe(&event);
-        if let Some(trace) = &caller.trace {
-            trace.observe(&event, self.clock.now());
-        }
-    }
-}
-
 /// How a hold ended here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldEnd {
@@ -302,6 +270,15 @@ pub enum HoldEnd {
 }
 
 impl HoldEnd {
+    /// What a release of a hold that has ended like this is answered.
+    pub(super) const fn released_before(self) -> Released {
+        match self {
+            Self::Lost(reason) => Released::AlreadyLost { reason },
+            Self::NotConfirmed(_) => Released::NotConfirmed,
+            Self::Released | Self::HandedOver | Self::ResumedElsewhere => Released::AlreadyReleased,
+        }
+    }
+
     /// A stable name, for metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -447,12 +424,4 @@ const fn store_failure_name(kind: StoreFailureKind) -> &'static str {
         StoreFailureKind::TokenUnreadable => "token_unreadable",
         StoreFailureKind::ShuttingDown => "shutting_down",
     }
-}
-
-/// Observes nothing, for tests and tools.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoObserver;
-
-impl Observer for NoObserver {
-    fn observe(&self, _event: &LockEvent<'_>) {}
 }

@@ -5,24 +5,11 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::actor::caller::Caller;
-use super::actor::task::Task;
-use crate::coordinator::LockEvent;
-use crate::hold::{Action, CallerId, Hold, Notice};
-use crate::lock::{HostId, LeaseId, LockPath, Permit, Permits};
-use crate::queue;
+use super::call::TraceContext;
+use super::observe::LockEvent;
+use crate::lock::{HostId, LockPath, Permits};
 use crate::store::Operation;
 use crate::time::Instant;
-
-/// The trace that a caller is in, as it said so by the headers of W3C Trace Context; nothing of them is
-/// checked yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TraceContext {
-    /// The header `traceparent`, as it came.
-    pub parent: String,
-    /// The header `tracestate`, as it came.
-    pub state: String,
-}
 
 /// Where in which trace a hold is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +69,18 @@ pub struct TracedRequest {
     pub store: &'static str,
 }
 
+/// Takes in what happens. Must not block.
+pub trait Observer: Send + Sync + fmt::Debug {
+    /// Takes in what happened here.
+    fn observe(&self, event: &LockEvent<'_>);
+
+    /// A caller asks for a lock: who follows it to the end of its hold, if anybody does.
+    fn follow(&self, asked: &Asked<'_>) -> Option<TraceHandle> {
+        let _ = asked;
+        None
+    }
+}
+
 /// Follows one caller, from its request to the end of its hold. Nothing of it may block.
 pub trait HoldTrace: Send + Sync + fmt::Debug {
     /// Where it is followed.
@@ -130,62 +129,10 @@ impl TraceHandle {
     }
 }
 
-fn goes_on(former: &TraceHandle, trace: &TraceHandle, at: Instant) {
-    trace.linked(former.id(), TraceLink::ResumedFrom, at);
-    former.linked(trace.id(), TraceLink::ResumedBy, at);
-}
+/// Observes nothing, for tests and tools.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
 
-impl Task {
-    /// Who follows the caller that requests for this permit are made for now.
-    pub(super) fn served(&self, permit: Permit) -> Option<TraceHandle> {
-        let caller = self.queue.machine(permit).and_then(Hold::serves)?;
-        self.callers.get(&caller)?.trace.clone()
-    }
-
-    /// Links a grant with the hold that it goes on with (S16).
-    pub(super) fn trace_resumption(&self, id: CallerId, lease_id: LeaseId) {
-        let Some(trace) = self.callers.get(&id).and_then(|caller| caller.trace.as_ref()) else {
-            return;
-        };
-        for (other, caller) in self.callers.iter() {
-            let Some(former) = caller.trace.as_ref().filter(|_| *other != id) else { continue };
-            if caller.lease_id == lease_id {
-                goes_on(former, trace, self.shared.clock.now());
-            }
-        }
-    }
-
-    /// Links a hold with the one that its lock is handed on to, before it is told to be over (S10).
-    pub(super) fn trace_hand_offs(&self, actions: &[queue::Action]) {
-        for action in actions {
-            let queue::Action::At {
-                permit,
-                action: Action::Tell { caller: id, notice: Notice::Granted(_) },
-            } = action
-            else {
-                continue;
-            };
-            let Some(next) = self.callers.get(id) else { continue };
-            for (_, former) in self.callers.iter() {
-                if former.granted.is_some()
-                    && former.permit == *permit
-                    && former.lease_id != next.lease_id
-                    && let (Some(former), Some(next)) = (&former.trace, &next.trace)
-                {
-                    let at = self.shared.clock.now();
-                    next.linked(former.id(), TraceLink::HandedOnFrom, at);
-                    former.linked(next.id(), TraceLink::HandedOnTo, at);
-                }
-            }
-        }
-    }
-
-    /// A holder whose place another stream of its client has taken (S16); or a caller that waits, which is
-    /// told elsewhere.
-    pub(super) fn trace_resumed(&self, former: &Caller, by: CallerId) {
-        let trace = self.callers.get(&by).and_then(|caller| caller.trace.as_ref());
-        if let (Some(former), Some(trace), Some(_)) = (&former.trace, trace, former.granted) {
-            goes_on(former, trace, self.shared.clock.now());
-        }
-    }
+impl Observer for NoObserver {
+    fn observe(&self, _event: &LockEvent<'_>) {}
 }

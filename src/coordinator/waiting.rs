@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Settings;
-use crate::coordinator::CallError;
+use super::call::CallError;
+use super::settings::Settings;
 
 /// All that wait at this sidecar, and the limits for them.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::action::{Busy, Notice, Output, Tried};
-use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
+use super::event::{CallerId, StoreFailure, Terms};
 use super::fairness::LONGEST_STAND_BACK;
 use super::idle::{Idle, Wait};
 use super::release::Step;
@@ -166,14 +166,6 @@ impl Hold {
             free_at.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
         let resting = rest.is_some();
         Busy { record, retry_after, resting, held_permits: u8::from(!resting), priority: None }
-    }
-}
-
-pub(crate) fn shutting_down() -> StoreFailure {
-    StoreFailure {
-        kind: StoreFailureKind::ShuttingDown,
-        message: "the sidecar is shutting down".to_owned(),
-        retry_after: None,
     }
 }
 

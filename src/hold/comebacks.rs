@@ -3,7 +3,7 @@
 //! back or is counted as lost for its sake.
 
 use super::action::{Loss, LossReason, Notice, Output, Request};
-use super::event::{CallerId, Failure, RequestId, Resume, Stored};
+use super::event::{CallerId, Failure, RequestId, Resume, StoreFailure, Stored};
 use super::exchange::Exchange;
 use super::held::Bounds;
 use super::{Hold, State};
@@ -169,7 +169,7 @@ impl Hold {
         let comebacks =
             self.comebacks_mut().map(|comebacks| std::mem::take(&mut comebacks.waiting));
         for Comeback { caller, .. } in comebacks.unwrap_or_default() {
-            let store_failure = super::candidate::shutting_down();
+            let store_failure = StoreFailure::shutting_down();
             output.tell(caller, Notice::Failed(store_failure));
         }
         self.forget_comebacks();

@@ -360,6 +360,14 @@ pub struct StoreFailure {
     pub retry_after: Option<Duration>,
 }
 
+impl StoreFailure {
+    /// The sidecar shuts down (S15).
+    pub(crate) fn shutting_down() -> Self {
+        let message = "the sidecar is shutting down".to_owned();
+        Self { kind: StoreFailureKind::ShuttingDown, message, retry_after: None }
+    }
+}
+
 /// The kinds of store failure that callers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreFailureKind {

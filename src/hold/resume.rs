@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::action::{Loss, LossReason, Notice, Output, Request};
 use super::attempt::Attempt;
-use super::candidate::shutting_down;
 use super::comebacks::{Comeback, TOO_LATE, refuse};
 use super::event::{
     CallerId, Failure, RequestId, Resume, StoreFailure, StoreFailureKind, Stored, Terms,
@@ -57,7 +56,7 @@ enum Verdict {
 impl Hold {
     pub(super) fn resume(&mut self, caller: CallerId, resume: Resume, output: &mut Output) {
         if self.shutdown.is_under_way() {
-            return output.tell(caller, Notice::Failed(shutting_down()));
+            return output.tell(caller, Notice::Failed(StoreFailure::shutting_down()));
         }
         let Some(resume) = self.resume_here(caller, resume, output) else { return };
         if self.is_answered(caller, &resume, output) {
@@ -69,6 +68,10 @@ impl Hold {
     /// Whether a resume is answered without asking the store.
     fn is_answered(&self, caller: CallerId, resume: &Resume, output: &mut Output) -> bool {
         match self.may_resume(resume) {
+            // S6: nobody wants the lease any more, so nothing is asked of it.
+            Verdict::GoOn if output.now >= resume.believed_until => {
+                refuse(caller, TOO_LATE, output);
+            }
             Verdict::GoOn => return false,
             Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since";
@@ -380,7 +383,7 @@ impl Hold {
         self.drain_comebacks(output);
         if let State::Resuming(resuming) = &self.state {
             let lease_id = resuming.lease_id();
-            output.tell(resuming.caller, Notice::Failed(shutting_down()));
+            output.tell(resuming.caller, Notice::Failed(StoreFailure::shutting_down()));
             self.leave_to_run_out(lease_id, output);
         }
     }

@@ -11,7 +11,7 @@ use crate::time::Instant;
 impl Queue {
     pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
         if self.machines.is_shutting_down() {
-            return output.tell(caller, Notice::Failed(hold::shutting_down()));
+            return output.tell(caller, Notice::Failed(StoreFailure::shutting_down()));
         }
         if let Some((permit, holder)) = self.repeated(&terms) {
             let action = hold::Action::Tell { caller, notice: Notice::SameGrant { holder } };
@@ -29,13 +29,16 @@ impl Queue {
                 if kind == Kind::Plain {
                     self.refuse_known(Permit::FIRST, output);
                     self.tell_untold(kind, output);
+                    self.advance(Permit::FIRST, output);
                 }
             }
             Err(waiter) if kind == Kind::Plain => self.wait_for_first(waiter, output),
             Err(waiter) => self.waiters.push(waiter, output.now),
         }
         // What is known of a permit that is polled at its own pace is the answer to a try there (S12).
-        self.advance(Permit::FIRST, output);
+        if kind == Kind::Pooled && self.has_own_pace(Permit::FIRST) {
+            self.advance(Permit::FIRST, output);
+        }
     }
 
     /// A caller that names one permit waits, or is told at once who has the lock.
@@ -55,6 +58,7 @@ impl Queue {
         if machine.is_answer_known(machine.front_priority(), now) {
             self.tell_untold(Kind::Plain, output);
         }
+        self.advance(Permit::FIRST, output);
     }
 
     /// The permit whose holder has made the same call before, and that caller.

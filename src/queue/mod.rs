@@ -213,8 +213,8 @@ impl Queue {
             Event::CallerLeft { caller } | Event::HolderDisconnected { caller }
                 if self.waiters.remove(caller) => {}
             Event::DrainStarted { .. } | Event::HandOverStarted { .. } => {
-                self.fail_all(Kind::Plain, &hold::shutting_down(), output);
-                self.fail_all(Kind::Pooled, &hold::shutting_down(), output);
+                self.fail_all(Kind::Plain, &StoreFailure::shutting_down(), output);
+                self.fail_all(Kind::Pooled, &StoreFailure::shutting_down(), output);
                 self.machines.shut_down(&event);
                 self.feed_each(&event, output);
             }

@@ -14,7 +14,7 @@
 //!
 //! To show it to others: `LockRecord` in `proto/leasehold/v1/lock.proto`, `record` in
 //! `grpc/lease/to_proto.rs`, the clients, `lock_text` in `cli/record.rs`; and as JSON, the head of
-//! `view/mod.rs`. In `coordinator/inspect/`, where the compiler does not ask either: `shows_the_same`, by
+//! `view/mod.rs`. In `coordinator/watched.rs`, where the compiler does not ask either: `shows_the_same`, by
 //! which a watcher is told of a change, and `of_record`, which counts the memory of a text (S38).
 
 mod checkpoint;

@@ -20,7 +20,7 @@ impl Scheduler {
     /// # Errors
     /// When there is none, or the store cannot be asked.
     pub async fn schedule(&self, selector: &LockSelector) -> Result<ScheduleInfo, CallError> {
-        let path = self.locks.select(selector)?;
+        let path = self.locks.host().select(selector)?;
         let record = self.locks.record(&path).await?;
         let mut info = self.info(record).await?;
         if let Some(timer) = self.read_status(&path).await? {
@@ -47,7 +47,7 @@ impl Scheduler {
         if !self.locks.settings().allow_schedule_changes {
             return Err(CallError::ScheduleChangesNotEnabled);
         }
-        let path = self.locks.select(selector)?;
+        let path = self.locks.host().select(selector)?;
         let subscribers = self.schedules.subscribers(&path);
         if matches!(change, ScheduleChange::Remove { force: false, .. }) && subscribers > 0 {
             return Err(CallError::ScheduleHasSubscribers { path, subscribers });

@@ -70,9 +70,9 @@ impl Scheduler {
     /// # Errors
     /// When the store could not be asked, the lock is held on, or the path is not one of this sidecar's.
     pub async fn complete_run(&self, request: CompleteRequest) -> Result<Completed, CallError> {
-        self.locks.own(request.run_id.path.clone())?;
+        self.locks.host().own(request.run_id.path.clone())?;
         if request.checkpoint.is_some() {
-            self.locks.check_checkpoints("checkpoint")?;
+            self.locks.host().check_checkpoints("checkpoint")?;
         }
         let scheduler = self.clone();
         // It goes on if its caller does not wait for it: a release is under way.
@@ -119,7 +119,7 @@ impl Scheduler {
             let (decider, decisions) = recording.decider(true);
             let saving = Saving { value: checkpoint, decider: Some(decider) };
             let (_, saved) = self.locks.release_with(lease_id, generation, saving).await?;
-            let version = match saved.flatten() {
+            let version = match saved {
                 Some(SaveOutcome::Saved { version }) => Some(version),
                 Some(SaveOutcome::Nothing) => Some(None),
                 // Not known, or not done: what the record says counts.

@@ -81,7 +81,7 @@ impl Scheduler {
     /// When a schedule is there that does not allow it, its lock is held, or the store cannot be asked.
     pub async fn import_schedule(&self, request: ImportRequest) -> Result<Imported, ImportError> {
         let ImportRequest { key, take_over, dry_run } = request;
-        let target = self.locks.resolve(&key)?;
+        let target = self.locks.host().resolve(&key)?;
         if self.locks.host().namespace.layout == Layout::WebJobs {
             return Err(ImportError::Layout);
         }

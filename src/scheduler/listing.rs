@@ -30,7 +30,7 @@ impl Scheduler {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<SchedulePage, CallError> {
         let ScheduleListRequest { under, page_size, page_token } = request;
-        let prefix = self.locks.prefix(&under)?;
+        let prefix = self.locks.host().prefix(&under)?;
         let container = self.locks.settings().host.namespace.container.clone();
         let plans =
             |limit, continuation| List { container, prefix: prefix.clone(), continuation, limit };

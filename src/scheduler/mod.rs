@@ -252,7 +252,7 @@ impl Scheduler {
         if *self.locks.draining().borrow() {
             return Err(CallError::shutting_down());
         }
-        let target = self.locks.resolve(&request.key)?;
+        let target = self.locks.host().resolve(&request.key)?;
         check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
         if !self.locks.host().namespace.schedules(target.key.mode()) {
             return Err(CallError::ScheduleMode);

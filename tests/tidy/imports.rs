@@ -145,7 +145,8 @@ fn rooms_import_along_the_arrows_only() {
     assert_none(&findings);
 }
 
-/// The rows of the table in `hold`'s head that has its files: from each one imports those above it only.
+/// The rows of the table in a room's head that has its files and folders: from each one imports those above
+/// it only.
 fn rows(head: &str) -> Vec<Vec<&str>> {
     let cells = head.lines().filter_map(|line| line.strip_prefix("//! | `")?.split_once(" |"));
     cells
@@ -153,38 +154,71 @@ fn rows(head: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// Imports of one file of a room from another that do not go up its table. The room's head has what all of
-/// them are about: the machine.
-fn sideways(file: &str, code: &str, rows: &[Vec<&str>]) -> Vec<String> {
-    let row = |file: &str| rows.iter().position(|row| row.contains(&file));
-    let Some(own) = row(file) else {
+/// The first names of what a path goes on with: several where it ends in braces.
+fn first_names(rest: &str) -> Vec<&str> {
+    let Some(group) = rest.strip_prefix('{') else {
+        return vec![rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("")];
+    };
+    let (mut names, mut depth, mut begin) = (Vec::new(), 0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.extend(first_names(group[begin..at].trim_start()));
+                begin = at + 1;
+            }
+            _ => {}
+        }
+        if c == '}' && begin == at + 1 {
+            break;
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// What a file of a room names that does not go up the room's table. `head` has what all of its files are
+/// about; what else the head has is to be named by the file that it is from.
+fn sideways(room: &str, source: &Source, rows: &[Vec<&str>], head: &[&str]) -> Vec<String> {
+    let file = source.path.trim_start_matches("src/").trim_start_matches(room);
+    let file = file.trim_start_matches('/').trim_end_matches(".rs").trim_end_matches("/mod");
+    let row = |name: &str| rows.iter().position(|row| row.contains(&name));
+    let own_name = file.split('/').next().unwrap_or_default();
+    let Some(own) = row(own_name) else {
         return vec![format!("{file}: in no row of the head's table")];
     };
-    let imports = code.lines().filter_map(|line| line.strip_prefix("use super::"));
-    imports
-        .filter(|import| match import.split_once("::") {
-            Some((from, _)) => row(from).is_none_or(|from| from >= own),
-            None => import
-                .split(['{', ',', ' ', '}', ';'])
-                .any(|name| !["", "Hold", "Settings", "State"].contains(&name)),
-        })
-        .map(|import| format!("{file} imports {import}"))
+    let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
+    let code: Vec<String> = code_of(source).lines().map(without_comment).collect();
+    let code = code.join("\n");
+    let (from_here, from_root) =
+        ("super::".repeat(file.split('/').count()), format!("crate::{room}::"));
+    let paths = [from_here, from_root];
+    let named =
+        paths.iter().flat_map(|path| code.split(path.as_str()).skip(1)).flat_map(first_names);
+    named
+        .filter(|name| *name != own_name && !head.contains(name))
+        .filter(|name| row(name).is_none_or(|from| from >= own))
+        .map(|name| format!("{file} imports {name}"))
         .collect()
 }
 
+/// The rooms whose files import along a table, and what of their heads is for all files.
+const TABLES: [(&str, &[&str]); 2] =
+    [("hold", &["Hold", "Settings", "State"]), ("coordinator", &[])];
+
 #[test]
-fn files_of_hold_import_along_its_table_only() {
-    let all = sources(&["src/hold"], ".rs");
-    let head = all.iter().find(|source| source.path == "src/hold/mod.rs").expect("hold has a head");
-    let rows = rows(&head.text);
-    let findings: Vec<String> = all
-        .iter()
-        .filter(|source| !is_test(&source.path) && source.path != head.path)
-        .flat_map(|source| {
-            let file = source.path.trim_start_matches("src/hold/").trim_end_matches(".rs");
-            sideways(file, code_of(source), &rows)
-        })
-        .collect();
+fn files_of_a_room_import_along_its_table_only() {
+    let mut findings = Vec::new();
+    for (room, head_names) in TABLES {
+        let all = sources(&[&format!("src/{room}")], ".rs");
+        let is_head = |source: &&Source| source.path == format!("src/{room}/mod.rs");
+        let head = all.iter().find(is_head).expect("a room has a head");
+        let rows = rows(&head.text);
+        assert!(rows.len() > 5, "{room} has a table");
+        let files = all.iter().filter(|source| !is_test(&source.path) && !is_head(source));
+        findings.extend(files.flat_map(|source| sideways(room, source, &rows, head_names)));
+    }
     assert_none(&findings);
 }
 
@@ -233,17 +267,42 @@ fn these_checks_can_fail() {
     let right = source("src/hold/mod.rs", "use crate::lock::LockPath; // not crate::store::X\n");
     assert!(forbidden_imports(&right).is_empty());
     assert_eq!(forbidden_imports(&source("src/util.rs", "")), ["src/util.rs: not a known module"]);
-    let rows = rows("//! | `event`, `idle` | values |\n//! | `held` | a hold |\n");
+    let of = |room: &str, file: &str, text: &str, table: &str| {
+        let head: &[&str] = if room == "hold" { &["Hold", "State"] } else { &[] };
+        let file = source(&format!("src/{room}/{file}.rs"), text);
+        sideways(room, &file, &rows(table), head)
+    };
+    let hold = "//! | `event`, `idle` | values |\n//! | `held` | a hold |\n";
     for (file, wrong) in [
         ("event", "use super::held::Held;\n"),
         ("idle", "use super::event::Event;\n"),
         ("held", "use super::{Hold, Waiter};\n"),
+        ("held", "use super::{\n    Hold, Waiter,\n};\n"),
         ("new", "use super::Hold;\n"),
     ] {
-        assert_eq!(sideways(file, wrong, &rows).len(), 1, "{file}: {wrong}");
+        assert_eq!(of("hold", file, wrong, hold).len(), 1, "{file}: {wrong}");
     }
     let right = "use super::event::{CallerId, Event};\nuse super::{Hold, State};\n";
-    assert_eq!(sideways("held", right, &rows), [""; 0]);
+    assert_eq!(of("hold", "held", right, hold), [""; 0]);
+    let rooms = "//! | `call` | values |\n//! | `actor` | tasks |\n//! | `Coordinator` | all |\n//! | `api` | calls |\n";
+    for (file, wrong) in [
+        ("call/error", "use crate::coordinator::actor::task::Task;\n"),
+        ("call/mod", "use super::actor::task::Task;\n"),
+        ("actor/task", "use super::super::api::saves::Saves;\n"),
+        ("actor/timers/queue", "fn ask() { super::super::super::api::ask() }\n"),
+        ("actor/task", "use crate::coordinator::Coordinator;\n"),
+        ("actor/task", "use crate::coordinator::{call::{error, request}, api::{a, b}};\n"),
+        ("api/saves", "use crate::coordinator::CallError;\n"),
+        ("api/saves", "use crate::coordinator::{\n    CallError,\n};\n"),
+        ("new", "use super::call::error::CallError;\n"),
+    ] {
+        assert_eq!(of("coordinator", file, wrong, rooms).len(), 1, "{file}: {wrong}");
+    }
+    let right = "use super::drain::Drain; // not crate::coordinator::CallError\n\
+                 use crate::coordinator::{Coordinator, actor::task::{Command, Task}};\n\
+                 use super::super::call::error::CallError;\nuse super::super::api::drain;\n\
+                 #[cfg(test)]\nmod tests {\n    use crate::coordinator::Released;\n}\n";
+    assert_eq!(of("coordinator", "api/saves", right, rooms), [""; 0]);
     assert_eq!(impurities(&source("src/lock/key.rs", "async fn ask() {}")).len(), 1);
     assert!(impurities(&source("src/grpc/mod.rs", "async fn ask() {}")).is_empty());
 }

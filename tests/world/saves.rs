@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, CheckpointOutcome, Grant, Released, Saved};
+use leasehold::coordinator::{CallError, CheckpointOutcome, Concluding, Grant, Released, Saved};
 use leasehold::record::Fields;
 use leasehold::testing::Asked;
 
@@ -109,20 +109,14 @@ pub(crate) fn answer_of(saved: &Result<Saved, CallError>) -> SaveAnswer {
 }
 
 /// What the answer of a release says of the save that came with it; one that was refused was never asked for.
-pub(crate) fn answer_of_release(
-    released: &Result<(Released, Option<CheckpointOutcome>), CallError>,
-) -> SaveAnswer {
-    match released {
-        Ok((_, Some(CheckpointOutcome::Saved { version }))) => {
-            SaveAnswer::Stored { version: *version }
-        }
-        Ok((_, Some(CheckpointOutcome::Unknown { .. }))) => SaveAnswer::Unknown,
-        Ok((_, Some(CheckpointOutcome::NotSaved { detail }))) => {
-            SaveAnswer::Refused(detail.clone())
-        }
+pub(crate) fn answer_of_release(concluding: &Result<Concluding, CallError>) -> SaveAnswer {
+    match concluding.as_ref().map(|concluding| &concluding.checkpoint) {
+        Ok(Some(CheckpointOutcome::Saved { version })) => SaveAnswer::Stored { version: *version },
+        Ok(Some(CheckpointOutcome::Unknown { .. })) => SaveAnswer::Unknown,
+        Ok(Some(CheckpointOutcome::NotSaved { detail })) => SaveAnswer::Refused(detail.clone()),
         // The sidecar could not say what became of the release, nor of what came before it.
         Err(CallError::StoreFailure(_)) => SaveAnswer::Unknown,
-        Ok((_, None)) | Err(_) => SaveAnswer::Ended,
+        Ok(None) | Err(_) => SaveAnswer::Ended,
     }
 }
 

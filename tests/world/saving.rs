@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, CheckpointOutcome, Released, Saved};
+use leasehold::coordinator::{CallError, CheckpointOutcome, Concluding, Released, Saved};
 use leasehold::lock::Layout;
 use leasehold::record::CheckpointValue;
 use leasehold::testing::SeededRandom;
@@ -19,9 +19,6 @@ use crate::world::sidecar::Sidecar;
 
 /// A save on its way.
 type Save = (u32, CheckpointValue);
-
-/// What a release is answered with, and the save that came with it.
-type ReleasedSaving = Result<(Released, Option<CheckpointOutcome>), CallError>;
 
 impl Client {
     /// Whether it saves now, and how; where locks have no checkpoints, never (S23).
@@ -125,12 +122,12 @@ impl Client {
         }
         let wrong = state.service.saves.ledger(lock).answered(save, &told).err();
         let wrong = wrong.or_else(|| {
-            let (released, _) = answer.as_ref().ok()?;
+            let released = &answer.as_ref().ok()?.released;
             saves::released(&state, at.index, (released, &told), asked)
         });
         drop(state);
         self.world.fail_if(wrong);
-        answer.map(|(released, _)| released)
+        answer.map(|concluding| concluding.released)
     }
 
     async fn release_saving(
@@ -138,10 +135,13 @@ impl Client {
         at: &Sidecar,
         holding: &Holding,
         value: CheckpointValue,
-    ) -> ReleasedSaving {
+    ) -> Result<Concluding, CallError> {
         let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
         if !self.world.has(Bug::ReleasedBeforeSaved) {
-            return at.coordinator.release_saving(lease_id, generation, Some(value)).await;
+            return at
+                .coordinator
+                .release_concluding(lease_id, generation, None, Some(value))
+                .await;
         }
         let released = at.coordinator.release(lease_id, generation);
         let saved = at.coordinator.save(lease_id, generation, value);
@@ -151,6 +151,7 @@ impl Client {
             SaveAnswer::Unknown => CheckpointOutcome::Unknown { detail: String::new() },
             other => CheckpointOutcome::NotSaved { detail: format!("{other:?}") },
         };
-        released.map(|released| (released, Some(saved)))
+        let concluding = |released| Concluding { released, checkpoint: Some(saved), outcome: None };
+        released.map(concluding)
     }
 }

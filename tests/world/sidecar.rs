@@ -178,7 +178,7 @@ impl Sidecar {
     }
 
     pub(crate) fn path(&self, key: &KeyRequest) -> LockPath {
-        self.coordinator.resolve(key).unwrap().path
+        self.coordinator.host().resolve(key).unwrap().path
     }
 
     fn pumped(

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use super::caller::Caller;
 use super::task::Task;
-use crate::coordinator::api::occurrences::Named;
-use crate::coordinator::{CallError, Coordinator, Decider, Outcome};
+use crate::coordinator::call::{CallError, Decider, Outcome};
 use crate::hold::{CallerId, WriteOf};
+use crate::lock::{FencingToken, LockPath};
 use crate::record::{Found, Verdict};
+use crate::schedule::{Claimed, Occurrence, claim_over};
 
 /// Tokens of occurrences that were not granted that are known at the most: the record has one run.
 const MOST_UNGRANTED: usize = 16;
@@ -21,6 +22,75 @@ pub(crate) enum Brings {
     Occurrence(Box<Named>),
     /// Whatever this decides.
     Written(Decider),
+}
+
+/// The occurrence that a caller has named, and what has come of that.
+#[derive(Debug)]
+pub(crate) struct Named {
+    path: LockPath,
+    pub(crate) occurrence: Occurrence,
+    claimed: Option<Claimed>,
+    /// The tokens that it was to be granted with: where it is decided again, it was not (T6).
+    tokens: Vec<FencingToken>,
+}
+
+impl Named {
+    pub(crate) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
+        Self { path, occurrence, claimed: None, tokens: Vec::new() }
+    }
+
+    /// One that was granted before, and goes on (S16).
+    pub(crate) fn resumed(
+        path: LockPath,
+        occurrence: Occurrence,
+        token: FencingToken,
+        attempt: u32,
+    ) -> Self {
+        let claimed = Some(Claimed::Granted { token, attempt });
+        Self { claimed, ..Self::new(path, occurrence) }
+    }
+
+    /// Which attempt this token was granted for; 0 if it was granted for none.
+    pub(crate) fn attempt(&self, granted: FencingToken) -> u32 {
+        match &self.claimed {
+            Some(Claimed::Granted { token, attempt }) if *token == granted => *attempt,
+            Some(_) | None => 0,
+        }
+    }
+
+    /// What is written over the record that was found, beside the caller's token.
+    /// `ungranted`: what others were to be granted here, and were not (T6).
+    pub(crate) fn decide(&mut self, found: &Found, ungranted: &[FencingToken]) -> Verdict {
+        let ungranted = [&self.tokens, ungranted].concat();
+        let (verdict, claimed) = claim_over(found, self.occurrence, &ungranted);
+        if let Claimed::Granted { token, .. } = claimed {
+            self.tokens.push(token);
+        }
+        self.claimed = Some(claimed);
+        verdict
+    }
+
+    /// What it was to be granted with, which may be written, where it goes ungranted (T6).
+    pub(crate) fn ungranted(&self) -> Vec<FencingToken> {
+        self.tokens.clone()
+    }
+
+    /// What a caller is answered that was granted nothing; none if nothing has said so.
+    pub(crate) fn answer(&self) -> Option<Result<Outcome, CallError>> {
+        let path = self.path.clone();
+        match self.claimed.clone()? {
+            Claimed::AlreadyDone(ended) => Some(Ok(Outcome::AlreadyDone(ended))),
+            Claimed::Skipped { watermark } => Some(Ok(Outcome::Skipped { watermark })),
+            Claimed::InFuture { now } => {
+                Some(Err(CallError::OccurrenceInFuture { at: self.occurrence.at, now }))
+            }
+            Claimed::HasSchedule => Some(Err(CallError::LockHasSchedule { path })),
+            Claimed::Unreadable(error) => {
+                Some(Err(CallError::ScheduleUnreadable { path, problem: error.to_string() }))
+            }
+            Claimed::Granted { .. } => None,
+        }
+    }
 }
 
 /// What callers of one lock have brought.
@@ -59,9 +129,8 @@ impl Task {
         let ungranted = self.named(id).map(Named::ungranted).unwrap_or_default();
         let caller = self.take_caller(id)?;
         if caller.granted.is_none() && !ungranted.is_empty() {
-            let coordinator = Coordinator { shared: Arc::clone(&self.shared) };
             let (path, terms) = (self.path.clone(), Arc::clone(&caller.terms));
-            tokio::spawn(coordinator.withdraw(path, terms, ungranted));
+            tokio::spawn(Arc::clone(&self.shared).withdraw(path, terms, ungranted));
         }
         Some(caller)
     }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::shared::Shared;
 use super::task::Command;
-use crate::coordinator::{
-    CallError, HoldEvent, Outcome, Shared, Teller, TraceHandle, Unread, Wait, unread,
-};
+use crate::coordinator::call::{CallError, HoldEvent, Outcome};
+use crate::coordinator::trace::TraceHandle;
+use crate::coordinator::unread::{Teller, Unread, unread};
+use crate::coordinator::waiting::Wait;
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::time::Instant;

@@ -8,9 +8,8 @@ use futures_util::FutureExt as _;
 
 use super::inbox::Commands;
 use super::task::{Command, Task};
-use crate::coordinator::{
-    AcquireResult, CallError, EndFacts, HeldEvent, HoldEnd, HoldEvent, LockEvent, LockEventKind,
-};
+use crate::coordinator::call::{CallError, HeldEvent, HoldEvent};
+use crate::coordinator::observe::{AcquireResult, EndFacts, HoldEnd, LockEvent, LockEventKind};
 use crate::hold::{LossReason, Memory, StoreFailureKind};
 use crate::lock::Permit;
 
@@ -65,7 +64,7 @@ impl Task {
                 memory.believe(entry.valid_until);
             }
             registry.end_hold(caller.lease_id, caller.id, HoldEnd::Lost(reason));
-            registry.changed(&self.path.permit(caller.permit));
+            registry.watchers.changed(&self.path.permit(caller.permit));
             let lost = HoldEvent::Held(HeldEvent::Lost {
                 reason,
                 detail: DETAIL.to_owned(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::coordinator::Grant;
+use crate::coordinator::call::Grant;
 use crate::hold::CallerId;
 
 /// The grants of one path's task that repeated calls are answered with.

@@ -6,15 +6,21 @@ use std::time::Duration;
 use super::caller::Caller;
 use super::registry::HoldEntry;
 use super::task::Task;
-use crate::coordinator::{
-    AcquireResult, BusyAnswer, CallError, EndFacts, Grant, GrantFacts, GrantedBy, HeldEvent,
-    HoldEnd, HoldEvent, LockEvent, LockEventKind, LockRecord, LockState, Outcome, Released,
-    RenewalFailure, Validity,
+use crate::coordinator::call::{
+    BusyAnswer, CallError, Grant, HeldEvent, HoldEvent, LockRecord, LockState, Outcome, Released,
+    Validity,
 };
+use crate::coordinator::observe::{
+    AcquireResult, EndFacts, GrantFacts, GrantedBy, HoldEnd, LockEvent, LockEventKind,
+    RenewalFailure,
+};
+use crate::coordinator::trace::{TraceHandle, TraceLink};
 use crate::hold::{
-    Busy, CallerId, Granted, Known, LossReason, NotConfirmed, Notice, Remark, StoreFailure,
+    self, Busy, CallerId, Granted, Hold, Known, LossReason, NotConfirmed, Notice, Remark,
+    StoreFailure,
 };
-use crate::lock::{FencingToken, LeaseId, Permit};
+use crate::lock::{FencingToken, Permit, Permits};
+use crate::queue;
 use crate::store::BreakNote;
 use crate::time::Instant;
 
@@ -97,6 +103,13 @@ impl Task {
         self.shared.observe(&LockEvent::of(&path, kind).with_token(token));
     }
 
+    /// S29: callers name different numbers, as in a rolling upgrade.
+    pub(crate) fn report_permits(&self, others: Permits, ours: Permits) {
+        let is_new = self.shared.registry().differing.insert(&self.path);
+        let kind = LockEventKind::PermitsDiffer { others, ours, is_new };
+        self.shared.observe(&LockEvent::of(&self.path, kind));
+    }
+
     /// Lets be observed what happened to a caller.
     fn observe(&self, id: CallerId, kind: LockEventKind<'_>) {
         if let Some(caller) = self.callers.get(&id) {
@@ -112,22 +125,17 @@ impl Task {
         self.send_event(id, HoldEvent::Waiting { place, record });
     }
 
-    /// The callers that had this hold before `id`.
-    fn forget_former(&mut self, id: CallerId, lease_id: LeaseId) {
-        let callers = self.callers.values();
-        let former = callers.filter(|caller| caller.id != id && caller.lease_id == lease_id);
-        let former: Vec<CallerId> = former.map(|caller| caller.id).collect();
-        for former in former {
-            self.take_caller(former);
-        }
-    }
-
     fn tell_granted(&mut self, permit: Permit, id: CallerId, granted: &Granted) {
         let now = self.shared.clock.now();
         let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
-        self.trace_resumption(id, lease_id);
         // A hold that was resumed is another caller's now.
-        self.forget_former(id, lease_id);
+        let all = self.callers.values();
+        let former = all.filter(|caller| caller.id != id && caller.lease_id == lease_id);
+        for former in former.map(|caller| caller.id).collect::<Vec<_>>() {
+            if let Some(former) = self.take_caller(former) {
+                self.trace_resumed(&former, id);
+            }
+        }
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.permit = permit;
         caller.granted = Some(now);
@@ -174,7 +182,7 @@ impl Task {
         let mut registry = self.shared.registry();
         caller.wait = None;
         registry.begin_hold(lease_id, entry);
-        registry.changed(path);
+        registry.watchers.changed(path);
         drop(registry);
         if !caller.terms.request_id.is_empty() {
             self.aside.get_or_insert_default().grants.insert(id, grant.clone());
@@ -241,6 +249,20 @@ impl Task {
             let event = event(self.shared.validity(valid_until));
             self.send_event(id, HoldEvent::Held(event));
         }
+    }
+
+    /// The lease of a hold was broken and runs out (S22).
+    fn tell_revoked(&mut self, id: CallerId, valid_until: Instant) {
+        let Some(caller) = self.callers.get(&id) else { return };
+        let (token, path) = (caller.token, self.path_of(caller.permit));
+        let break_note = self.break_note(caller.permit).cloned();
+        let break_note = break_note.filter(|note| note.is_about(token));
+        let reason = break_note.as_ref().map(BreakNote::text).unwrap_or_default();
+        self.shared.observe_caller(&path, caller, LockEventKind::Revoked { reason: &reason });
+        self.note_validity(caller.lease_id, valid_until, None);
+        let validity = self.shared.validity(valid_until);
+        self.send_event(id, HoldEvent::Held(HeldEvent::Revoked { validity, break_note }));
+        self.shared.registry().watchers.changed(&path);
     }
 
     fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
@@ -347,9 +369,9 @@ impl Task {
         caller.wait = None;
         registry.end_hold(caller.lease_id, caller.id, end);
         match end {
-            HoldEnd::Released | HoldEnd::NotConfirmed(_) => registry.released(&path),
+            HoldEnd::Released | HoldEnd::NotConfirmed(_) => registry.watchers.released(&path),
             HoldEnd::Lost(_) | HoldEnd::HandedOver | HoldEnd::ResumedElsewhere => {
-                registry.changed(&path);
+                registry.watchers.changed(&path);
             }
         }
     }
@@ -371,7 +393,10 @@ impl Task {
     fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
         let Some(mut caller) = self.take_caller(id) else { return };
         self.shared.registry().supersede(caller.lease_id, id, by);
-        self.trace_resumed(&caller, by);
+        // One that waited is told elsewhere.
+        if caller.granted.is_some() {
+            self.trace_resumed(&caller, by);
+        }
         self.end_wait(&mut caller, AcquireResult::Left, None);
         caller.sink.end(Err(CallError::Superseded));
     }
@@ -384,7 +409,7 @@ impl Task {
         self.shared.observe_caller(&path, &caller, LockEventKind::Settled { written });
         self.end_wait(&mut caller, AcquireResult::Settled, None);
         caller.sink.end(answer);
-        self.shared.registry().changed(&path);
+        self.shared.registry().watchers.changed(&path);
     }
 
     /// Nothing of a hold is left here, though it may not be over.
@@ -419,5 +444,48 @@ const fn granted_by(granted: &Granted) -> GrantedBy {
         (true, _) => GrantedBy::Resume,
         (false, 0) => GrantedBy::Store,
         (false, _) => GrantedBy::HandOff,
+    }
+}
+
+impl Task {
+    /// Who follows the caller that requests for this permit are made for now.
+    pub(super) fn served(&self, permit: Permit) -> Option<TraceHandle> {
+        let caller = self.queue.machine(permit).and_then(Hold::serves)?;
+        self.callers.get(&caller)?.trace.clone()
+    }
+
+    /// Links a hold with the one that its lock is handed on to, before it is told to be over (S10).
+    pub(super) fn trace_hand_offs(&self, actions: &[queue::Action]) {
+        for action in actions {
+            let queue::Action::At {
+                permit,
+                action: hold::Action::Tell { caller: id, notice: Notice::Granted(_) },
+            } = action
+            else {
+                continue;
+            };
+            let Some(next) = self.callers.get(id) else { continue };
+            for (_, former) in self.callers.iter() {
+                if former.granted.is_some()
+                    && former.permit == *permit
+                    && former.lease_id != next.lease_id
+                    && let (Some(former), Some(next)) = (&former.trace, &next.trace)
+                {
+                    let at = self.shared.clock.now();
+                    next.linked(former.id(), TraceLink::HandedOnFrom, at);
+                    former.linked(next.id(), TraceLink::HandedOnTo, at);
+                }
+            }
+        }
+    }
+
+    /// Links a hold with the caller that goes on with it (S16).
+    fn trace_resumed(&self, former: &Caller, by: CallerId) {
+        let trace = self.callers.get(&by).and_then(|caller| caller.trace.as_ref());
+        if let (Some(former), Some(trace)) = (&former.trace, trace) {
+            let at = self.shared.clock.now();
+            trace.linked(former.id(), TraceLink::ResumedFrom, at);
+            former.linked(trace.id(), TraceLink::ResumedBy, at);
+        }
     }
 }

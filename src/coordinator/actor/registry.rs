@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashlink::LinkedHashMap;
-use tokio::sync::watch;
 
 use super::approximate_set::ApproximateSet;
 use super::inbox::Inbox;
 use super::lock_cache::LockCache;
 use super::task::{Command, HoldCall};
-use crate::coordinator::inspect::watched_prefix::WatchedPrefix;
-use crate::coordinator::waiting::AllWaiting;
-use crate::coordinator::{Budget, CallError, Gauges, HoldEnd, Wait, WaitKind};
-use crate::hold::{CallerId, Memory};
+use crate::coordinator::call::{CallError, Gauges};
+use crate::coordinator::observe::HoldEnd;
+use crate::coordinator::waiting::{AllWaiting, Wait, WaitKind};
+use crate::coordinator::watched::Watchers;
+use crate::hold::{CallerId, Event, HolderCall, Memory};
 use crate::lock::{LeaseId, LockPath, Permit};
 use crate::schedule::Occurrence;
 use crate::time::Instant;
@@ -54,9 +54,7 @@ pub(crate) struct Registry {
     /// The one that ended first is the first.
     ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
     pub(crate) lock_cache: LockCache,
-    watchers: HashMap<LockPath, watch::Sender<u64>>,
-    /// By what the names in the container begin with.
-    followed: HashMap<String, Arc<WatchedPrefix>>,
+    pub(crate) watchers: Watchers,
     /// Locks that were found under another host type.
     pub(crate) collided: ApproximateSet,
     /// Locks whose callers name different numbers of permits (S29).
@@ -83,12 +81,12 @@ impl Registry {
         }
     }
 
-    pub(crate) fn send_to_all(&self, command: impl Fn() -> Command) {
+    pub(crate) fn tell_all(&self, event: impl Fn() -> Event) {
         // In the order of their paths, so that a simulated world replays.
         let mut tasks: Vec<_> = self.tasks.iter().collect();
         tasks.sort_by_key(|(path, _)| *path);
         for (_, inbox) in tasks {
-            inbox.send(command());
+            inbox.send(Command::Happened(Permit::FIRST, event()));
         }
     }
 
@@ -133,7 +131,9 @@ impl Registry {
             && call.generation == Some(hold.generation)
         {
             // No task: the lock is not kept any more.
-            let _ = self.send(path, Command::LossKnown(*caller, hold.generation));
+            let (caller, generation) = (*caller, call.generation);
+            let event = Event::Call { caller, generation, call: HolderCall::Release };
+            let _ = self.send(path, Command::Happened(Permit::FIRST, event));
         }
     }
 
@@ -232,60 +232,6 @@ impl Registry {
     /// Why a call about a hold of which nothing is known here is refused.
     pub(crate) fn unknown_lease(&self) -> CallError {
         if self.hands_over { CallError::handed_over() } else { CallError::UnknownLease }
-    }
-
-    /// Lets a watcher know of changes to `path` made by this sidecar.
-    pub(crate) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
-        self.watchers.retain(|_, sender| sender.receiver_count() > 0);
-        self.watchers.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
-    }
-
-    /// Those who follow the locks under `prefix`, and whether there were none.
-    pub(crate) fn follow(
-        &mut self,
-        prefix: &str,
-        budget: &Arc<Budget>,
-    ) -> (Arc<WatchedPrefix>, bool) {
-        if let Some(followed) = self.followed.get(prefix) {
-            return (Arc::clone(followed), false);
-        }
-        let followed = WatchedPrefix::new(budget);
-        self.followed.insert(prefix.to_owned(), Arc::clone(&followed));
-        (followed, true)
-    }
-
-    /// Nobody can follow the locks under `prefix` by what was kept until now.
-    pub(crate) fn unfollow(&mut self, prefix: &str) {
-        self.followed.remove(prefix);
-    }
-
-    /// Whether somebody still follows the locks under `prefix`; if not, whoever comes begins anew.
-    pub(crate) fn keeps_following(&mut self, prefix: &str) -> bool {
-        let goes_on = self.followed.get(prefix).is_some_and(|followed| followed.has_followers());
-        if !goes_on {
-            self.unfollow(prefix);
-        }
-        goes_on
-    }
-
-    pub(crate) fn changed(&self, path: &LockPath) {
-        self.tell_watchers(path, false);
-    }
-
-    /// The same, and nobody holds the lock unless it was handed on here.
-    pub(crate) fn released(&self, path: &LockPath) {
-        self.tell_watchers(path, true);
-    }
-
-    fn tell_watchers(&self, path: &LockPath, released: bool) {
-        if let Some(sender) = self.watchers.get(path) {
-            sender.send_modify(|changes| *changes += 1);
-        }
-        for (prefix, followed) in &self.followed {
-            if path.name().starts_with(prefix) {
-                followed.note(path, released);
-            }
-        }
     }
 
     pub(crate) fn gauges(&self) -> Gauges {

@@ -11,26 +11,9 @@ use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::inbox::Commands;
 use super::task::Command;
-use crate::coordinator::TraceHandle;
-use crate::hold::Event;
+use crate::coordinator::store_io::calls::Answered;
+use crate::coordinator::trace::TraceHandle;
 use crate::lock::Permit;
-use crate::store::BreakNote;
-
-/// What the store answered to a request.
-pub(crate) struct Answered {
-    /// What it is to the machine.
-    pub(crate) event: Event,
-    /// The note of a break that the request met (S17).
-    pub(crate) note: Option<BreakNote>,
-    /// What is waited for now: the turn of a renewal that is held back (S7).
-    pub(crate) next: Option<Pin<Box<dyn Future<Output = Self> + Send>>>,
-}
-
-impl From<Event> for Answered {
-    fn from(event: Event) -> Self {
-        Self { event, note: None, next: None }
-    }
-}
 
 /// What a lock's task goes on with.
 pub(crate) enum Input {
@@ -120,7 +103,7 @@ impl Requests {
 mod tests {
     use super::*;
     use crate::coordinator::actor::inbox::Inbox;
-    use crate::hold::CallerId;
+    use crate::hold::{CallerId, Event};
 
     /// As a caller on another thread sends that never stops: there is always one command more.
     async fn next_of_many(

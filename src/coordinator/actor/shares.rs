@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::shared::Shared;
 use super::task::{Command, Task};
-use crate::coordinator::Shared;
 use crate::hold::Event;
-use crate::lock::LockPath;
+use crate::lock::{LockPath, Permit};
 use crate::record::{Record, ShareName};
 use crate::sharing::{Share, Wanted};
 use crate::time::Instant;
@@ -89,7 +89,10 @@ impl Task {
         });
         for path in stirred {
             // A task that has ended since waits for nothing.
-            let _ = self.shared.registry().send(&path, Command::ShareStirred);
+            let _ = self
+                .shared
+                .registry()
+                .send(&path, Command::Happened(Permit::FIRST, Event::ShareStirred));
         }
         if begins {
             tokio::spawn(keep_balance(Arc::clone(&self.shared), name));
@@ -128,7 +131,8 @@ async fn keep_balance(shared: Arc<Shared>, name: ShareName) {
             .and_then(|known| known.share.next_move(random, now));
         if let Some(path) = chosen {
             // A task that has ended since waits for nothing.
-            let _ = shared.registry().send(&path, Command::MoveAsked);
+            let _ =
+                shared.registry().send(&path, Command::Happened(Permit::FIRST, Event::MoveAsked));
         }
     }
 }

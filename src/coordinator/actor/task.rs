@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -10,16 +9,16 @@ use tokio::sync::oneshot;
 use super::brought::{AllBrought, Brings};
 use super::caller::Caller;
 use super::failing;
+use super::holder::{SaveCall, Saves};
 use super::idempotency::{Departure, GrantsByRequest};
 use super::inbox::{Commands, Inbox};
-use super::requests::{Answered, Input, Requests};
-use crate::coordinator::api::saves::{SaveCall, Saves};
-use crate::coordinator::inspect::local::LocalView;
-use crate::coordinator::store_io::calls::Ask;
+use super::requests::{Input, Requests};
+use super::shared::Shared;
+use super::timers::Timer;
+use super::view::LocalView;
+use crate::coordinator::call::{CallError, Extended, HeldLock, Released, Validity};
+use crate::coordinator::store_io::calls::{Answered, Ask};
 use crate::coordinator::store_io::rate_limit::{Lease, Renewing};
-use crate::coordinator::{
-    CallError, Extended, HeldLock, LockEvent, LockEventKind, Released, Shared, Timer, Validity,
-};
 use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory, Purpose};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::queue::{Action, Queue};
@@ -36,8 +35,6 @@ pub(crate) enum Command {
     /// A repeatable call has its answer.
     Confirm(CallerId),
     Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
-    /// The holder of a hold that was lost here knows that, and says so with the hold's generation (S13).
-    LossKnown(CallerId, u64),
     Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
     Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
     ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
@@ -45,22 +42,12 @@ pub(crate) enum Command {
     /// The timer that was set for this moment has come to it; a look at the clocks in between names another.
     TimePassed(Instant),
     Look(Permit, oneshot::Sender<LocalView>),
-    /// An operator begins to break the permit through this sidecar; that is over.
+    /// An operator begins to break the permit through this sidecar.
     BreakBegun(Permit),
-    BreakOver {
-        permit: Permit,
-        /// Its outcome is not known.
-        may_arrive: bool,
-    },
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
-    /// Another lock of the share was found free (S34).
-    ShareStirred,
-    /// The share's balance wants the lock here (S35).
-    MoveAsked,
-    DrainStarted(Instant),
-    DrainEnded,
-    HandOverStarted(Instant),
+    /// What the machines are to know as it is.
+    Happened(Permit, Event),
 }
 
 /// Whose hold a call is about, and the generation that its caller was answered with (S16).
@@ -122,24 +109,10 @@ pub(crate) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         queue,
         callers: BTreeMap::new(),
         requests: Requests::default(),
-        renewing: Renewing::new(shared.limiter.clone()),
+        renewing: Renewing::new(shared.io.limiter.clone()),
         aside: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));
-}
-
-/// Pauses that the boot clock may not have counted: every hold is renewed, and the answers decide (S3).
-impl Shared {
-    /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new
-    /// is told to the tasks of all locks at once, so that every hold is renewed (S3).
-    fn look_for_pauses(&self) -> u64 {
-        let suspected = self.clock.suspected_pauses();
-        if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {
-            self.observe(&LockEvent::of_sidecar(LockEventKind::PauseSuspected));
-            self.registry().send_to_all(|| Command::TimePassed(Instant::default()));
-        }
-        suspected
-    }
 }
 
 impl Task {
@@ -226,10 +199,6 @@ impl Task {
             Command::Disconnected(caller) => self.disconnected(caller),
             Command::Confirm(caller) => self.aside().grants.confirm(caller),
             Command::Release(call, save, reply) => self.release(call, save, reply),
-            Command::LossKnown(caller, generation) => {
-                let generation = Some(generation);
-                self.feed(Event::Call { caller, generation, call: HolderCall::Release });
-            }
             Command::Save(call, save, reply) => {
                 let _ = reply.send(self.save(call, save));
             }
@@ -250,15 +219,16 @@ impl Task {
                 self.recall(std::iter::once(permit));
                 self.feed_at(permit, Event::BreakBegun);
             }
-            Command::BreakOver { permit, may_arrive } => {
-                self.feed_at(permit, Event::BreakOver { may_arrive });
-            }
             Command::Broken(permit, note) => self.broken(permit, note),
-            Command::ShareStirred => self.feed(Event::ShareStirred),
-            Command::MoveAsked => self.feed(Event::MoveAsked),
-            Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
-            Command::DrainEnded => self.feed(Event::DrainEnded),
-            Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),
+            Command::Happened(permit, event) => self.feed_at(permit, event),
+        }
+    }
+
+    /// Brings back what is remembered of permits that are new here.
+    fn recall(&mut self, permits: impl Iterator<Item = Permit>) {
+        for permit in permits.filter(|permit| self.queue.is_new(*permit)).collect::<Vec<_>>() {
+            let memory = self.shared.registry().lock_cache.take(&self.path_of(permit));
+            self.queue.remember(permit, memory);
         }
     }
 
@@ -333,8 +303,8 @@ impl Task {
                 hold::Action::Store { request, what, timeout } => {
                     let machine = self.queue.machine(permit);
                     let purpose = machine.map_or(Purpose::Other, |it| it.purpose(request));
-                    let path = self.path_of(permit);
-                    self.send(permit, Ask { request, path, purpose, has_turn, timeout }, what);
+                    let (io, path) = (Arc::clone(&self.shared.io), self.path_of(permit));
+                    self.send(permit, Ask { io, request, path, purpose, has_turn, timeout }, what);
                 }
                 hold::Action::Decide { of, found } => {
                     let verdict = self.decide(of, &found);
@@ -353,7 +323,7 @@ impl Task {
         if matches!(&what, hold::Request::Break { rival, .. } if rival.moves) {
             self.note_move();
         }
-        let request = ask.send(Arc::clone(&self.shared), what);
+        let request = ask.send(what);
         self.requests.add(permit, self.served(permit), request);
     }
 
@@ -405,7 +375,7 @@ impl Task {
             registry.loss_is_known(call);
             // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
             if let Some(end) = registry.ended(call) {
-                let _ = reply.send(crate::coordinator::released_before(end));
+                let _ = reply.send(end.released_before());
             }
             return;
         };

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use crate::coordinator::Coordinator;
+use crate::coordinator::actor::shared::Shared;
 use crate::coordinator::actor::task::{Command, start};
-use crate::coordinator::inspect::local::newest;
-use crate::coordinator::inspect::records::PATIENCE;
+use crate::coordinator::actor::view::newest;
+use crate::coordinator::call::{BreakResult, CallError, LockSelector};
+use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::store_io::readiness::Subject;
-use crate::coordinator::{
-    BreakResult, CallError, Coordinator, LockEvent, LockEventKind, LockSelector, Shared, understood,
-};
-use crate::hold::StoreFailureKind;
+use crate::coordinator::store_io::{PATIENCE, understood};
+use crate::hold::{Event, StoreFailureKind};
 use crate::lock::{FencingToken, LockPath, Permit};
 use crate::record::{ETag, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStoreExt as _, StoreError};
@@ -41,7 +42,7 @@ impl Coordinator {
         if !self.shared.settings.allow_break {
             return Err(CallError::BreakNotEnabled);
         }
-        let path = self.select(&request.lock)?;
+        let path = self.host().select(&request.lock)?;
         let shared = Arc::clone(&self.shared);
         // It goes on if its caller does not wait for it: whoever has the lock is told, and the note of a
         // break that fails taken back.
@@ -81,7 +82,8 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let Self { permit, may_arrive, .. } = *self;
-        let _ = self.shared.registry().send(&self.lock, Command::BreakOver { permit, may_arrive });
+        let over = Command::Happened(permit, Event::BreakOver { may_arrive });
+        let _ = self.shared.registry().send(&self.lock, over);
     }
 }
 
@@ -115,9 +117,9 @@ impl Shared {
                 at: self.clock.wall(),
                 for_priority: None,
             };
-            let breaking = self.store.break_lease(&path, note.clone(), standing.etag);
+            let breaking = self.io.store.break_lease(&path, note.clone(), standing.etag);
             *may_arrive = true;
-            let answer = self.asked_about(Subject::Break, PATIENCE, breaking).await;
+            let answer = self.io.asked_about(Subject::Break, PATIENCE, breaking).await;
             *may_arrive = answer.as_ref().is_err_and(|error| !error.is_surely_not_done());
             let error = match answer {
                 Ok(broken) => {
@@ -149,7 +151,7 @@ impl Shared {
     /// (S10). None if nobody has the lock.
     async fn standing(&self, path: &LockPath) -> Result<Option<Standing>, CallError> {
         let view = self.look(path).await;
-        let stored = match self.asked(PATIENCE, self.store.read_record(path)).await {
+        let stored = match self.io.asked(PATIENCE, self.io.store.read_record(path)).await {
             Ok(stored) => stored,
             Err(StoreError::NotFound) => return Err(CallError::NoSuchLock { path: path.clone() }),
             Err(error) => return Err(not_broken(path.clone(), &error)),
@@ -173,7 +175,7 @@ impl Shared {
         let registry = self.registry();
         let (lock, permit) = self.permit_of(path);
         let _ = registry.send(&lock, Command::Broken(permit, note));
-        registry.changed(path);
+        registry.watchers.changed(path);
     }
 }
 

@@ -1,15 +1,16 @@
 //! Shutdown, which hands holds over to a replacement (S15), and the check of a store that nobody asks
 //! anything (S18).
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::coordinator::Coordinator;
 use crate::coordinator::actor::registry::Registry;
-use crate::coordinator::actor::task::Command;
-use crate::coordinator::inspect::records::CHECK_INTERVAL;
-use crate::coordinator::store_io::readiness::Subject;
-use crate::coordinator::{Coordinator, LockEvent, LockEventKind, StoreStatus};
+use crate::coordinator::observe::{LockEvent, LockEventKind};
+use crate::coordinator::store_io::readiness::{StoreStatus, Subject};
+use crate::hold::Event;
 use crate::store::LeaseStoreExt as _;
 use crate::time::Instant;
 
@@ -19,18 +20,22 @@ const CLOSING: Duration = Duration::from_secs(1);
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a drain checks whether all holds have been released.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks again at a store that is not ready after this long (S18).
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Coordinator {
     /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their
     /// locks and nothing is owed, or `period` is over and the rest have been told that they lost (S15).
     pub async fn drain(&self, period: Duration) {
-        self.shut_down(period, Registry::start_draining, Command::DrainStarted);
+        self.shut_down(period, Registry::start_draining, |ends| Event::DrainStarted { ends });
         // What is owed of runs that are over is written meanwhile (T20).
-        let is_done = || !self.shared.owes() && !self.shared.registry().has_tasks();
+        let owing = || self.shared.owing.get().and_then(Weak::upgrade);
+        let is_done =
+            || !owing().is_some_and(|owing| owing.owes()) && !self.shared.registry().has_tasks();
         if Self::until(is_done, period).await {
             return;
         }
-        self.shared.registry().send_to_all(|| Command::DrainEnded);
+        self.shared.registry().tell_all(|| Event::DrainEnded);
         // Those that answer by closing are released; the leases of the others run out (S13).
         self.idle_within(CLOSING).await;
     }
@@ -39,7 +44,7 @@ impl Coordinator {
     /// its client resumes it at the replacement that follows (S15, S16): nobody is told draining or lost, and
     /// nothing is released. Comes back when all that is done, or `period` is over.
     pub async fn hand_over(&self, period: Duration) {
-        self.shut_down(period, Registry::start_hand_over, Command::HandOverStarted);
+        self.shut_down(period, Registry::start_hand_over, |ends| Event::HandOverStarted { ends });
         // The machines give up in time by themselves; what they have asked then may still be answered.
         self.idle_within(period + CLOSING).await;
     }
@@ -48,13 +53,13 @@ impl Coordinator {
         &self,
         period: Duration,
         begin: impl FnOnce(&mut Registry),
-        command: impl Fn(Instant) -> Command,
+        event: impl Fn(Instant) -> Event,
     ) {
         let ends = self.shared.clock.now() + period;
         {
             let mut registry = self.shared.registry();
             begin(&mut registry);
-            registry.send_to_all(|| command(ends));
+            registry.tell_all(|| event(ends));
         }
         self.shared.draining.send_replace(true);
         self.shared.observe(&LockEvent::of_sidecar(LockEventKind::ShutdownBegun));
@@ -64,7 +69,7 @@ impl Coordinator {
     /// most every 30 s while it is well. Runs until dropped.
     pub async fn keep_checking(&self) {
         loop {
-            if self.shared.readiness.is_stale(self.shared.clock.now()) {
+            if self.shared.io.readiness.is_stale(self.shared.clock.now()) {
                 self.check().await;
             }
             tokio::time::sleep(CHECK_INTERVAL).await;
@@ -75,15 +80,15 @@ impl Coordinator {
     pub async fn check(&self) -> StoreStatus {
         let container = &self.shared.settings.host.namespace.container;
         // What is found wrong is noted, and that is all that a check is for.
-        let checking = self.shared.store.check(container);
-        let _ = self.shared.asked_about(Subject::Store, CHECK_TIMEOUT, checking).await;
+        let checking = self.shared.io.store.check(container);
+        let _ = self.shared.io.asked_about(Subject::Store, CHECK_TIMEOUT, checking).await;
         self.store_status().borrow().clone()
     }
 
     /// Whether the store can be used, and each change of that.
     #[must_use]
     pub fn store_status(&self) -> watch::Receiver<StoreStatus> {
-        self.shared.readiness.subscribe()
+        self.shared.io.readiness.subscribe()
     }
 
     /// Whether a shutdown has begun, and when it does.

@@ -1,8 +1,5 @@
 //! What is shown of locks: one, many, and as they change. Nothing here changes a lock.
 
 pub(super) mod local;
-pub(super) mod merged;
-pub(super) mod page_token;
 pub(super) mod records;
 pub(super) mod watch_many;
-pub(super) mod watched_prefix;

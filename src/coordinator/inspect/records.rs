@@ -1,30 +1,15 @@
 //! What is known of locks: one, many, and as they change.
 
-use std::time::Duration;
-
-use tokio::sync::oneshot;
-
-use super::local::LocalView;
-use crate::coordinator::actor::task::Command;
-use crate::coordinator::{
-    CallError, Coordinator, LockRecord, LockSelector, LockState, Shared, TokenStatus,
+use crate::coordinator::Coordinator;
+use crate::coordinator::actor::shared::Shared;
+use crate::coordinator::actor::view::{LocalView, newest, scheduled};
+use crate::coordinator::call::{
+    CallError, LockRecord, LockSelector, LockState, TokenStatus, Under,
 };
-use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, LockPath};
+use crate::hold::Handed;
+use crate::lock::{FencingToken, LockPath};
 use crate::record::{Checkpoint, Labels, Record, ShareName};
-use crate::store::{LeaseState, LeaseStoreExt as _, List, Listing, StoreError};
-use crate::time::{Instant, UnixMillis};
-
-/// Where locks are.
-#[derive(Clone, Debug)]
-pub enum Under {
-    /// Those of this sidecar's host id.
-    OwnHostId,
-    /// Those of this host id.
-    HostId(HostId),
-    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
-    Prefix(String),
-}
+use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _, List, StoreError, StoredLock};
 
 /// Which locks to list.
 #[derive(Clone, Debug)]
@@ -58,7 +43,7 @@ impl Coordinator {
     /// # Errors
     /// When the store cannot be asked. A lock that was never taken is `Available`.
     pub async fn get(&self, selector: &LockSelector) -> Result<LockRecord, CallError> {
-        let path = self.select(selector)?;
+        let path = self.host().select(selector)?;
         self.shared.record(&path).await
     }
 
@@ -71,13 +56,13 @@ impl Coordinator {
         &self,
         selector: &LockSelector,
     ) -> Result<LockRecord, CallError> {
-        let path = self.select(selector)?;
+        let path = self.host().select(selector)?;
         let record = self.shared.record(&path).await?;
         if record.written_at.is_some() {
             return Ok(record);
         }
-        let patience = self.shared.patience();
-        let stored = self.shared.asked(patience, self.shared.store.read_record(&path)).await;
+        let patience = self.shared.io.patience();
+        let stored = self.shared.io.asked(patience, self.shared.io.store.read_record(&path)).await;
         let checkpoint = match stored {
             Ok(stored) => Checkpoint::from_fields(&stored.fields),
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => None,
@@ -97,7 +82,7 @@ impl Coordinator {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let prefix = self.prefix(&request.under)?;
+        let prefix = self.host().prefix(&request.under)?;
         let open = |token| self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken);
         let place = request.page_token.as_deref().map(open).transpose()?;
         let mut list = List {
@@ -132,8 +117,8 @@ impl Coordinator {
     /// # Errors
     /// When the path cannot be made.
     pub fn watch(&self, selector: &LockSelector) -> Result<LockWatch, CallError> {
-        let path = self.select(selector)?;
-        let changes = self.shared.registry().watch(&path);
+        let path = self.host().select(selector)?;
+        let changes = self.shared.registry().watchers.watch(&path);
         Ok(LockWatch { coordinator: self.clone(), path, changes, last: None })
     }
 
@@ -148,7 +133,7 @@ impl Coordinator {
         selector: &LockSelector,
         token: FencingToken,
     ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
-        let path = self.select(selector)?;
+        let path = self.host().select(selector)?;
         let stored = self.shared.record(&path).await?.record.token;
         let newest = stored.max(self.shared.highest(&path).await);
         let status = match newest {
@@ -167,58 +152,6 @@ pub struct LockWatch {
     path: LockPath,
     changes: tokio::sync::watch::Receiver<u64>,
     last: Option<LockRecord>,
-}
-
-impl LockRecord {
-    /// Whether its holder, or last holder, named this share (S34).
-    #[must_use]
-    pub fn is_of_share(&self, share: &ShareName) -> bool {
-        self.record.share() == Some(share)
-    }
-
-    /// Whether its record has all of these labels, with the same values.
-    #[must_use]
-    pub fn has_labels(&self, wanted: &Labels) -> bool {
-        let labels = self.record.labels.as_map();
-        wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
-    }
-
-    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same,
-    /// whether it is known from here or from the store.
-    pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
-        fn seen(lock: &LockRecord) -> impl PartialEq {
-            // Each field is named, so that the compiler asks whether a new one is shown.
-            let Record {
-                token,
-                token_is_unreadable: _,
-                holder,
-                host_type,
-                function,
-                scope,
-                mode,
-                acquired_at,
-                resting_until,
-                resting_for: _,
-                handed_on: _,
-                lease: _,
-                generation: _,
-                attempt: _,
-                permits: _,
-                sidecar: _,
-                sharing: _,
-                reserved: _,
-                labels,
-                write: _,
-            } = &lock.record;
-            let holder = (holder, host_type, labels.as_map());
-            let kept = (resting_until.is_some(), lock.kept_until.is_some());
-            let grant = (token, acquired_at, kept);
-            let key = (function, scope, mode);
-            let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
-            (lock.state, lock.held_here, holder, grant, key, checkpoint, &lock.schedule)
-        }
-        seen(self) == seen(other)
-    }
 }
 
 impl LockWatch {
@@ -244,7 +177,7 @@ impl LockWatch {
 impl Shared {
     /// A page of the store, and where the next one begins.
     async fn page(&self, list: List) -> Result<(Vec<LockRecord>, Option<String>), CallError> {
-        let listing = self.asked(self.patience(), self.store.list(list)).await?;
+        let listing = self.io.asked(self.io.patience(), self.io.store.list(list)).await?;
         let mut records = Vec::with_capacity(listing.locks.len());
         for (path, stored) in listing.locks {
             let view = self.look(&path).await;
@@ -253,24 +186,13 @@ impl Shared {
         Ok((records, listing.continuation))
     }
 
-    /// A page of the locks under a prefix, as the store has them.
-    pub(crate) async fn store_page(
-        &self,
-        prefix: &str,
-        continuation: Option<String>,
-    ) -> Result<Listing, StoreError> {
-        let container = self.settings.host.namespace.container.clone();
-        let list = List { container, prefix: prefix.to_owned(), continuation, limit: STORE_PAGE };
-        self.asked(PATIENCE, self.store.list(list)).await
-    }
-
     /// What is known of the lock: from here if it is held here, else from the store.
     pub(crate) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.shown().is_some()) {
             return Ok(self.merged(path, None, view.as_ref(), None));
         }
-        let stored = self.asked(self.patience(), self.store.read_record(path)).await;
+        let stored = self.io.asked(self.io.patience(), self.io.store.read_record(path)).await;
         let stored = match stored {
             Ok(stored) => stored,
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
@@ -280,23 +202,11 @@ impl Shared {
         };
         let note = match stored.lease {
             LeaseState::Breaking | LeaseState::Broken => {
-                self.asked(self.patience(), self.store.read_break_note(path)).await?
+                self.io.asked(self.io.patience(), self.io.store.read_break_note(path)).await?
             }
             LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
         };
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
-    }
-
-    /// How long a look at records waits for the store.
-    fn patience(&self) -> Duration {
-        if self.readiness.is_out() { OUTAGE_PATIENCE } else { PATIENCE }
-    }
-
-    pub(crate) async fn look(&self, path: &LockPath) -> Option<LocalView> {
-        let (reply, answer) = oneshot::channel();
-        let (lock, permit) = self.permit_of(path);
-        self.registry().send(&lock, Command::Look(permit, reply)).ok()?;
-        answer.await.ok()
     }
 
     /// The greatest token of the lock that was seen or granted here.
@@ -306,32 +216,70 @@ impl Shared {
         view.and_then(|view| view.highest).max(self.registry().lock_cache.highest(path))
     }
 
-    /// What is true now of a lock that is held here.
-    pub(crate) fn record_of(&self, holding: &Holding) -> Record {
-        Record {
-            token: Some(holding.token),
-            acquired_at: Some(holding.acquired_at),
-            resting_until: holding.resting_until.map(|until| self.wall_at(until)),
-            ..holding.terms.record.clone()
+    /// One record from what the store has and what is known here.
+    pub(crate) fn merged(
+        &self,
+        path: &LockPath,
+        stored: Option<StoredLock>,
+        view: Option<&LocalView>,
+        note: Option<BreakNote>,
+    ) -> LockRecord {
+        let written_at = stored.as_ref().map(|stored| stored.written_at);
+        let kept_until = view.and_then(|view| view.here.as_ref()?.kept_until);
+        let record = match view.and_then(LocalView::shown) {
+            Some(here) => LockRecord { written_at, kept_until: None, ..here.clone() },
+            None => LockRecord { kept_until, ..as_stored(path, stored, note) },
+        };
+        let held = matches!(record.state, LockState::Held | LockState::Breaking);
+        LockRecord {
+            waiters_here: view.map_or(0, |view| view.waiters),
+            waiting_here: view.map(|view| view.waiting.clone()).unwrap_or_default(),
+            holder_is_last_recorded: held && self.settings.function_instance && !record.held_here,
+            record: newest(record.record, self.handed(path, view).as_ref()),
+            ..record
         }
     }
 
-    /// A moment that lies ahead, by the wall clock: for people.
-    pub(crate) fn wall_at(&self, at: Instant) -> UnixMillis {
-        self.clock.wall() + at.saturating_since(self.clock.now())
+    /// The newest grant by a hand-off here (S10).
+    pub(crate) fn handed(&self, path: &LockPath, view: Option<&LocalView>) -> Option<Handed> {
+        let handed = view.and_then(|view| view.handed.clone());
+        handed.or_else(|| self.registry().lock_cache.handed(path))
+    }
+}
+
+/// A lock of which nothing is known here.
+fn as_stored(path: &LockPath, stored: Option<StoredLock>, note: Option<BreakNote>) -> LockRecord {
+    let fields = stored.as_ref().map(|stored| &stored.fields);
+    let record = fields.map(Record::from_fields).unwrap_or_default();
+    let state = stored.as_ref().map_or(LockState::Available, |stored| match stored.lease {
+        LeaseState::Leased => LockState::Held,
+        LeaseState::Breaking => LockState::Breaking,
+        LeaseState::Available | LeaseState::Broken | LeaseState::Expired => {
+            let rests = record.resting_until.is_some_and(|until| until > stored.time);
+            if rests { LockState::Resting } else { LockState::Available }
+        }
+    });
+    // A note about an earlier grant says nothing about this one.
+    let break_note = note.filter(|note| {
+        note.token.map(FencingToken::epoch) == record.token.map(FencingToken::epoch)
+    });
+    LockRecord {
+        path: path.clone(),
+        state,
+        record,
+        written_at: stored.as_ref().map(|stored| stored.written_at),
+        waiters_here: 0,
+        waiting_here: Vec::new(),
+        held_here: false,
+        break_note,
+        kept_until: None,
+        holder_is_last_recorded: false,
+        lease: None,
+        checkpoint: fields.and_then(Checkpoint::from_fields),
+        // What cannot be read is said where schedules are asked for.
+        schedule: fields.and_then(scheduled),
     }
 }
 
 /// Pages of the store that one call for a page of locks looks at, at the most.
 const STORE_PAGES: usize = 10;
-/// Locks that a page of the store has, where all of them are listed.
-const STORE_PAGE: usize = 1_000;
-
-/// How long a call about records waits for the store: less than clients wait for the call, so that they are
-/// told why it failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// The same while the store is known not to answer: who looks then wants to know just that.
-const OUTAGE_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Looks again at a store that is not ready after this long (S18).
-pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

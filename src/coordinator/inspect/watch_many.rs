@@ -11,10 +11,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::records::PATIENCE;
-use super::watched_prefix::WatchedPrefix;
+use crate::coordinator::Coordinator;
+use crate::coordinator::actor::shared::Shared;
+use crate::coordinator::budget::Part;
+use crate::coordinator::call::{CallError, LockRecord, LockState, Under};
+use crate::coordinator::store_io::PATIENCE;
 use crate::coordinator::store_io::rate_limit::RateLimited;
-use crate::coordinator::{CallError, Coordinator, LockRecord, LockState, Part, Shared, Under};
+use crate::coordinator::watched::WatchedPrefix;
 use crate::lock::LockPath;
 use crate::store::{BreakNote, LeaseState, LeaseStoreExt as _};
 use crate::time::{Instant, UnixMillis};
@@ -57,9 +60,9 @@ impl Coordinator {
     /// # Errors
     /// When the prefix is not in this sidecar's namespace.
     pub fn watch_locks(&self, under: &Under, filter: Filter) -> Result<LocksWatch, CallError> {
-        let prefix = self.prefix(under)?;
+        let prefix = self.host().prefix(under)?;
         let mut registry = self.shared.registry();
-        let (followed, is_new) = registry.follow(&prefix, &self.shared.followed);
+        let (followed, is_new) = registry.watchers.follow(&prefix, &self.shared.followed);
         let ticks = followed.follower();
         drop(registry);
         if is_new {
@@ -87,10 +90,10 @@ async fn keep(shared: Arc<Shared>, prefix: String, followed: Arc<WatchedPrefix>)
     loop {
         let next = shared.clock.now() + cap;
         if let Err(error) = keep_until(next, &shared, &prefix, &followed).await {
-            shared.registry().unfollow(&prefix);
+            shared.registry().watchers.unfollow(&prefix);
             return followed.fail(error);
         }
-        if !shared.registry().keeps_following(&prefix) {
+        if !shared.registry().watchers.keeps_following(&prefix) {
             return;
         }
     }
@@ -163,7 +166,7 @@ async fn break_note(
     }
     *reads += 1;
     // What cannot be read now is shown without it.
-    shared.asked(PATIENCE, shared.store.read_break_note(path)).await.ok().flatten()
+    shared.io.asked(PATIENCE, shared.io.store.read_break_note(path)).await.ok().flatten()
 }
 
 /// Takes in what has changed here. The store is asked only of locks that were lost or broken here, and of few

@@ -1,14 +1,14 @@
 //! Carries out what the machine asks of the store: each becomes a request that the lock's task polls, whose
 //! answer is an event.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rate_limit::{RateLimited, Urgency, Waiting};
+use super::rate_limit::{Urgency, Waiting};
 use super::readiness::Subject;
 use super::understood::{failure, granted, note_of, seen, stored};
-use crate::coordinator::Shared;
-use crate::coordinator::actor::requests::Answered;
+use super::{StoreIo, limited};
 use crate::hold::{
     Answer, Event, Failure, LeaseGranted, Look, Purpose, Request, RequestId, Stored,
 };
@@ -25,6 +25,7 @@ const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a machine asks of the store for one of its permits, and how it is sent.
 pub(crate) struct Ask {
+    pub(crate) io: Arc<StoreIo>,
     pub(crate) request: RequestId,
     /// The path of its permit.
     pub(crate) path: LockPath,
@@ -35,40 +36,56 @@ pub(crate) struct Ask {
     pub(crate) timeout: Duration,
 }
 
+/// What the store answered to a request.
+pub(crate) struct Answered {
+    /// What it is to the machine.
+    pub(crate) event: Event,
+    /// The note of a break that the request met (S17).
+    pub(crate) note: Option<BreakNote>,
+    /// What is waited for now: the turn of a renewal that is held back (S7).
+    pub(crate) next: Option<Pin<Box<dyn Future<Output = Self> + Send>>>,
+}
+
+impl From<Event> for Answered {
+    fn from(event: Event) -> Self {
+        Self { event, note: None, next: None }
+    }
+}
+
 impl Ask {
     /// Carries out what a machine asks for.
-    pub(crate) async fn send(self, shared: Arc<Shared>, what: Request) -> Answered {
-        let call = Call { shared: &shared, ask: &self };
+    pub(crate) async fn send(self, what: Request) -> Answered {
+        let io = &self.io;
         let mut note = None;
         let answer = match what {
             Request::Acquire { lease_id, duration, if_match, read } => {
                 let acquire = Acquire { lease_id, duration, if_match };
-                let (lease, read) = Box::pin(call.acquire_and_read(acquire, read)).await;
+                let (lease, read) = Box::pin(self.acquire_and_read(acquire, read)).await;
                 Answer::Acquire { lease, read }
             }
             Request::Read => {
                 // What a hold reads decides whether it goes on (S16, S27).
-                let reading = call.limited(self.urgency(Urgency::Poll), call.read());
-                Answer::Read(shared.answer(reading.await).map(stored))
+                let reading = self.limited(self.urgency(Urgency::Poll), self.read());
+                Answer::Read(io.answer(reading.await).map(stored))
             }
             Request::Write { lease_id, if_match, fields } => {
                 let write = Write { lease_id, if_match: Some(if_match), fields };
-                Answer::Write(Box::pin(call.write(write, &mut note)).await)
+                Answer::Write(Box::pin(self.write(write, &mut note)).await)
             }
-            Request::Renew { lease_id, if_match } => return call.renew(lease_id, if_match).await,
+            Request::Renew { lease_id, if_match } => return self.renew(lease_id, if_match).await,
             Request::Look { note: with_note } => {
-                Answer::Look(Box::pin(call.look(with_note, &mut note)).await)
+                Answer::Look(Box::pin(self.look(with_note, &mut note)).await)
             }
             // A lease is broken for a caller that waits here, so that it runs out (S33, S35).
             Request::Break { if_match, rival } => {
-                let breaking = shared.store.break_lease(&self.path, note_of(*rival), if_match);
-                let answer = gone(call.limited(Urgency::Lease, breaking).await);
-                shared.note(Subject::Break, answer.as_ref().err());
+                let breaking = io.store.break_lease(&self.path, note_of(*rival), if_match);
+                let answer = gone(self.limited(Urgency::Lease, breaking).await);
+                io.note(Subject::Break, answer.as_ref().err());
                 Answer::Break(answer.map(drop).map_err(|error| failure(&error)))
             }
             Request::Release { lease_id, if_match } => {
-                let releasing = shared.store.release(&self.path, lease_id, if_match);
-                Answer::Release(shared.answer(gone(call.limited(Urgency::Lease, releasing).await)))
+                let releasing = io.store.release(&self.path, lease_id, if_match);
+                Answer::Release(io.answer(gone(self.limited(Urgency::Lease, releasing).await)))
             }
         };
         Answered { note, ..Event::Answer { request: self.request, answer }.into() }
@@ -83,26 +100,17 @@ impl Ask {
             Purpose::Other => least,
         }
     }
-}
 
-/// A request that is under way.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    shared: &'a Shared,
-    ask: &'a Ask,
-}
-
-impl Call<'_> {
     async fn limited<T>(
         &self,
         urgency: Urgency,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        self.shared.limited(urgency, self.ask.timeout, call).await
+        self.io.limited(urgency, self.timeout, call).await
     }
 
     async fn read(&self) -> Result<StoredLock, StoreError> {
-        self.shared.store.read_record(&self.ask.path).await
+        self.io.store.read_record(&self.path).await
     }
 
     async fn acquire_and_read(
@@ -110,18 +118,18 @@ impl Call<'_> {
         acquire: Acquire,
         read: bool,
     ) -> (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>) {
-        let Self { shared, ask: Ask { path, timeout, .. } } = self;
-        let begun = shared.clock.now();
-        let acquiring = self.limited(Urgency::Poll, shared.store.acquire(path, acquire));
-        let (answer, read) = if read && shared.store.features().tells_record {
+        let Self { io, path, timeout, .. } = self;
+        let begun = io.clock.now();
+        let acquiring = self.limited(Urgency::Poll, io.store.acquire(path, acquire));
+        let (answer, read) = if read && io.store.features().tells_record {
             let mut answer = acquiring.await;
             let found = answer.as_mut().ok().and_then(|acquired| acquired.found.take());
             let read = match (found, &answer) {
                 (Some(found), _) => Some(Ok(found)),
                 // Whoever has it is to be named, but not for so long that the refusal comes too late.
                 (None, Err(StoreError::Contended)) => {
-                    let left = timeout.saturating_sub(shared.clock.now() - begun) / 2;
-                    Some(shared.limited(Urgency::Poll, left, self.read()).await)
+                    let left = timeout.saturating_sub(io.clock.now() - begun) / 2;
+                    Some(io.limited(Urgency::Poll, left, self.read()).await)
                 }
                 // The machine asks for what it needs.
                 (None, _) => None,
@@ -134,22 +142,22 @@ impl Call<'_> {
             (acquiring.await, None)
         };
         let read = read.map(|read| read.map(stored).map_err(|error| failure(&error)));
-        (shared.answer(answer).map(granted), read)
+        (io.answer(answer).map(granted), read)
     }
 
     /// Writes a record. Where the lease was broken, with the note of the break.
     async fn write(&self, write: Write, note: &mut Option<BreakNote>) -> Result<ETag, Failure> {
-        let Self { shared, ask: Ask { path, purpose, .. } } = self;
+        let Self { io, path, purpose, .. } = self;
         // S16: a hold that is resumed is had only once its record is written.
         let urgency = match *purpose {
             Purpose::Resume { until } => Urgency::Renewal(until),
             Purpose::Hold { .. } | Purpose::Comeback | Purpose::Other => Urgency::Lease,
         };
         let lease_id = write.lease_id;
-        let answer = self.limited(urgency, shared.store.write_record(path, write)).await;
-        let mut answer = shared.answer(answer).map(|written| written.etag);
+        let answer = self.limited(urgency, io.store.write_record(path, write)).await;
+        let mut answer = io.answer(answer).map(|written| written.etag);
         if answer == Err(Failure::Taken) {
-            let (why, found) = shared.why_gone(path, lease_id).await;
+            let (why, found) = io.why_gone(path, lease_id).await;
             (answer, *note) = (Err(why), found);
         }
         answer
@@ -158,12 +166,12 @@ impl Call<'_> {
     /// Renews a lease: that of a hold, if the renewal need not wait for its turn; or one under which nothing
     /// is held here, by the end of its client's belief (S16), or at once where a caller waits for its grant.
     async fn renew(&self, lease_id: LeaseId, if_match: Option<ETag>) -> Answered {
-        let Self { shared, ask: Ask { request, path, purpose, has_turn, timeout } } = self;
-        let renewing = shared.store.renew(path, lease_id, if_match);
+        let Self { io, request, path, purpose, has_turn, timeout } = self;
+        let renewing = io.store.renew(path, lease_id, if_match);
         let (is_hold, answer) = match *purpose {
             Purpose::Hold { until } => {
-                if !has_turn && let Some(waiting) = shared.limiter.enter(Urgency::Renewal(until)) {
-                    return shared.hold_back(*request, waiting, until);
+                if !has_turn && let Some(waiting) = io.limiter.enter(Urgency::Renewal(until)) {
+                    return io.hold_back(*request, waiting, until);
                 }
                 (true, limited(*timeout, renewing).await)
             }
@@ -171,13 +179,13 @@ impl Call<'_> {
                 (false, self.limited(Urgency::Renewal(until), renewing).await)
             }
             Purpose::Comeback | Purpose::Other => {
-                (false, self.limited(Urgency::Renewal(shared.clock.now()), renewing).await)
+                (false, self.limited(Urgency::Renewal(io.clock.now()), renewing).await)
             }
         };
-        let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
+        let answer = io.answer(gone(answer)).map(|renewed| renewed.time);
         // A hold whose lease was broken looks for itself (S22).
         let note = match !is_hold && answer == Err(Failure::Broken) {
-            true => shared.break_note(path).await,
+            true => io.break_note(path).await,
             false => None,
         };
         let answer = Answer::Renew(answer);
@@ -187,10 +195,10 @@ impl Call<'_> {
     /// Reads a lock whose lease was broken, and the note beside it if that is asked for. Without an answer a
     /// hold is lost (S22).
     async fn look(&self, with_note: bool, note: &mut Option<BreakNote>) -> Result<Look, Failure> {
-        let Self { shared, ask } = self;
-        let reading = self.limited(ask.urgency(Urgency::Lease), self.read());
+        let io = &self.io;
+        let reading = self.limited(self.urgency(Urgency::Lease), self.read());
         let read = if with_note {
-            let noting = limited(ask.timeout, shared.store.read_break_note(&ask.path));
+            let noting = limited(self.timeout, io.store.read_break_note(&self.path));
             let (read, noted) = tokio::join!(reading, noting);
             // Without its note a break counts as somebody else's: that is for the store to say, and not for
             // its silence.
@@ -200,26 +208,14 @@ impl Call<'_> {
             let read = reading.await;
             // S17: a later break has ended it, and its note is another.
             if read.as_ref().is_ok_and(|read| read.lease == LeaseState::Broken) {
-                *note = shared.break_note(&ask.path).await;
+                *note = io.break_note(&self.path).await;
             }
             read
         };
-        let read = shared.answer(gone(read)).inspect_err(|_| *note = None)?;
+        let read = io.answer(gone(read)).inspect_err(|_| *note = None)?;
         let breaking = read.lease == LeaseState::Breaking;
         Ok(Look { stored: stored(read), breaking, note: note.as_ref().map(seen) })
     }
-}
-
-/// S7: a try that is not answered in time is given up; whether it was done is unknown.
-async fn limited<T>(
-    timeout: Duration,
-    call: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    let unanswered = || StoreError::Unavailable {
-        sent: true,
-        source: format!("no answer within {}", humantime::format_duration(timeout)).into(),
-    };
-    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_elapsed| Err(unanswered()))
 }
 
 /// S8: with the container, the lock is gone.
@@ -230,7 +226,7 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
     })
 }
 
-impl Shared {
+impl StoreIo {
     /// S7: a renewal that waits is no try. The hold decides anew when its turn comes, and counts from then.
     fn hold_back(&self, request: RequestId, waiting: Waiting, valid_until: Instant) -> Answered {
         let left = valid_until.saturating_since(self.clock.now());
@@ -258,65 +254,5 @@ impl Shared {
     /// The note of the break that ended a lease, if it can be read in time (S17).
     async fn break_note(&self, path: &LockPath) -> Option<BreakNote> {
         limited(NOTE_TIMEOUT, self.store.read_break_note(path)).await.ok().flatten()
-    }
-
-    /// Asks the store something about a lock that no machine waits for. No caller of ours waits without end
-    /// (S19).
-    pub(crate) async fn asked<T>(
-        &self,
-        timeout: Duration,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        self.asked_about(Subject::Lock, timeout, call).await
-    }
-
-    pub(crate) async fn asked_about<T>(
-        &self,
-        subject: Subject,
-        timeout: Duration,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let answer = self.limited(Urgency::Poll, timeout, call).await;
-        self.note(subject, answer.as_ref().err());
-        answer
-    }
-
-    /// Waits for the request's turn while the store throttles, and sends it: both together within `timeout`.
-    /// One whose turn comes too late to be answered in time is not sent.
-    async fn limited<T>(
-        &self,
-        urgency: Urgency,
-        timeout: Duration,
-        call: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let Some(waiting) = self.limiter.enter(urgency) else {
-            return limited(timeout, call).await;
-        };
-        let given_up = self.clock.now() + timeout;
-        let paced = async {
-            waiting.turn(timeout * 3 / 4).await?;
-            // S3, S13: a timer of the runtime stops while the machine sleeps, and the machine counts on it
-            // that nothing is sent later.
-            if self.clock.now() >= given_up {
-                return Err(RateLimited::error(timeout));
-            }
-            call.await
-        };
-        limited(timeout, paced).await
-    }
-
-    /// Takes note of whether the store can be used (S18), and how much it takes (S7).
-    fn note(&self, subject: Subject, error: Option<&StoreError>) {
-        if error.is_some_and(RateLimited::is) {
-            return;
-        }
-        self.limiter.note(error);
-        self.readiness.note(subject, error, self.clock.now());
-    }
-
-    /// Takes note of the answer, and says what the answer means to the machine.
-    fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, Failure> {
-        self.note(Subject::Lock, answer.as_ref().err());
-        answer.map_err(|error| failure(&error))
     }
 }

@@ -14,16 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-pub(crate) use needs::Lease;
-
 use budget::RequestBudget;
 use needs::Needs;
+use tokio::sync::oneshot;
 
-use crate::coordinator::Coordinator;
 use crate::store::StoreError;
 use crate::time::{Clock, Instant};
+
+pub(crate) use needs::Lease;
 
 /// The shortest and the longest that the queue is left alone.
 const NAP: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
@@ -173,7 +171,7 @@ impl RateLimiter {
         (queue.is_blind, queue.needs) = (true, Needs::default());
     }
 
-    fn pace(&self) -> RateStatus {
+    pub(crate) fn pace(&self) -> RateStatus {
         let mut queue = self.queue();
         self.end_if_quiet(&mut queue, self.inner.clock.now());
         RateStatus { waiting: queue.waiting.len(), rate: queue.budget.rate() }
@@ -279,13 +277,5 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.limiter.queue().waiting.remove(&self.place);
-    }
-}
-
-impl Coordinator {
-    /// How requests to the store are held back now, because it throttles.
-    #[must_use]
-    pub fn pace(&self) -> RateStatus {
-        self.shared.limiter.pace()
     }
 }

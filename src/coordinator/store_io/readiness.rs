@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::coordinator::LogLimit;
+use crate::coordinator::log_limit::LogLimit;
 use crate::store::StoreError;
 use crate::time::Instant;
 

@@ -11,8 +11,8 @@ use super::rig::{
     pass, path, request, settle, waiting,
 };
 use crate::coordinator::{
-    BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HeldEvent, HoldEvent,
-    HoldRequest, LockState, LossReason, NoObserver, Released, Validity,
+    BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, Concluding, HeldEvent,
+    HoldEvent, HoldRequest, LockState, LossReason, NoObserver, Released, Validity,
 };
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{CheckpointValue, Fields};
@@ -153,9 +153,8 @@ async fn s22_s26_who_is_told_saves_and_releases_and_the_next_one_goes_on() {
     let told = account.now();
     let page = CheckpointValue::new(b"page 7").unwrap();
     let generation = Some(first.generation);
-    let released =
-        here.coordinator.release_saving(first.lease_id, generation, Some(page.clone())).await;
-    let (released, saved) = released.unwrap();
+    let released = here.release_saving(first.lease_id, generation, page.clone()).await;
+    let Concluding { released, checkpoint: saved, .. } = released.unwrap();
     assert_eq!(released, Released::Released);
     assert!(matches!(saved, Some(CheckpointOutcome::Saved { .. })), "{saved:?}");
     let second = granted(&mut waits).await;

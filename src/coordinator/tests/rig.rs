@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::coordinator::{
-    BusyAnswer, CallError, Coordinator, Entropy, Grant, HeldEvent, HoldEvent, HoldRequest,
-    HoldStream, Host, KeyRequest, LockSelector, NoObserver, Observer, Outcome, Settings,
+    BusyAnswer, CallError, Concluding, Coordinator, Entropy, Grant, HeldEvent, HoldEvent,
+    HoldRequest, HoldStream, Host, KeyRequest, LockSelector, NoObserver, Observer, Outcome,
+    Settings,
 };
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
-    Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Permit, Prefix,
+    Container, HostId, HostType, Layout, LeaseId, LockKey, LockMode, LockPath, Namespace, Permit,
+    Prefix,
 };
+use crate::record::CheckpointValue;
 use crate::scheduler::Scheduler;
 use crate::store::{LeaseState, LeaseStoreExt as _, MemoryStore, Operation};
 use crate::testing::{CountingStore, Counts, FaultPlan, FaultyStore, SimClock};
@@ -171,6 +174,16 @@ impl Sidecar {
 
     pub(crate) async fn release(&self, grant: &Grant) {
         self.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
+    }
+
+    /// The same by its lease id, with a checkpoint to be saved before (S26).
+    pub(crate) async fn release_saving(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        value: CheckpointValue,
+    ) -> Result<Concluding, CallError> {
+        self.coordinator.release_concluding(lease_id, generation, None, Some(value)).await
     }
 
     /// A hold by stream that is granted at once.

@@ -7,8 +7,8 @@ use super::rig::{
     settle, waiting,
 };
 use crate::coordinator::{
-    BreakPeriod, CallError, CheckpointOutcome, Grant, HoldRequest, HoldStream, LossReason,
-    NoObserver, Released, ResumeRequest, Saved, StoreFailureKind,
+    BreakPeriod, CallError, CheckpointOutcome, Concluding, Grant, HoldRequest, HoldStream,
+    LossReason, NoObserver, Released, ResumeRequest, Saved, StoreFailureKind,
 };
 use crate::lock::Layout;
 use crate::record::CheckpointValue;
@@ -72,9 +72,8 @@ async fn s26_a_release_with_a_save_costs_two_requests() {
     let grant = sidecar.acquire(request("nightly")).await;
     sidecar.counts();
     let generation = Some(grant.generation);
-    let answer =
-        sidecar.coordinator.release_saving(grant.lease_id, generation, Some(value("end"))).await;
-    let (released, saved) = answer.unwrap();
+    let answer = sidecar.release_saving(grant.lease_id, generation, value("end")).await;
+    let Concluding { released, checkpoint: saved, .. } = answer.unwrap();
     assert_eq!(released, Released::Released);
     assert!(matches!(saved, Some(CheckpointOutcome::Saved { .. })), "{saved:?}");
     assert_eq!(sidecar.counts(), counts([(Operation::WriteRecord, 1), (Operation::Release, 1)]));
@@ -172,8 +171,7 @@ async fn s23_locks_that_are_shared_with_webjobs_have_no_checkpoints() {
     let refused = save(&shared, &grant, "page 7").await.unwrap_err();
     assert!(matches!(refused, CallError::NoCheckpoints { field: "value" }), "{refused}");
     let generation = Some(grant.generation);
-    let refused =
-        shared.coordinator.release_saving(grant.lease_id, generation, Some(value("end"))).await;
+    let refused = shared.release_saving(grant.lease_id, generation, value("end")).await;
     let refused = refused.unwrap_err();
     assert!(matches!(refused, CallError::NoCheckpoints { field: "checkpoint" }), "{refused}");
     assert!(shared.coordinator.get_hold(grant.lease_id, generation).await.is_ok());
@@ -225,8 +223,7 @@ async fn s26_a_repeated_release_does_not_say_that_a_checkpoint_was_not_saved_whi
         longest_delay: 2 * SECOND,
         ..FaultPlan::default()
     });
-    let release =
-        || sidecar.coordinator.release_saving(grant.lease_id, generation, Some(value("end")));
+    let release = || sidecar.release_saving(grant.lease_id, generation, value("end"));
     let repeated = async {
         // The save is done by then, and the release under way.
         while sidecar.link.counts().of(Operation::Release) == 0 {
@@ -236,9 +233,9 @@ async fn s26_a_repeated_release_does_not_say_that_a_checkpoint_was_not_saved_whi
     };
     let (first, second) = tokio::join!(release(), repeated);
     let (first, second) = (first.unwrap(), second.unwrap());
-    assert!(matches!(first.1, Some(CheckpointOutcome::Saved { .. })), "{first:?}");
-    assert_eq!(second.0, Released::Released);
-    assert!(!matches!(second.1, Some(CheckpointOutcome::NotSaved { .. })), "{second:?}");
+    assert!(matches!(first.checkpoint, Some(CheckpointOutcome::Saved { .. })), "{first:?}");
+    assert_eq!(second.released, Released::Released);
+    assert!(!matches!(second.checkpoint, Some(CheckpointOutcome::NotSaved { .. })), "{second:?}");
 }
 
 #[tokio::test(start_paused = true)]

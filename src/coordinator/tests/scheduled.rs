@@ -55,7 +55,7 @@ async fn t19_grants_saves_resumes_and_releases_keep_the_fields_of_a_schedule() {
     let resumed_there = granted(&mut resumed).await;
     assert_eq!(account.schedule().await, schedule(), "resume");
     let (lease_id, generation) = (resumed_there.lease_id, Some(resumed_there.generation));
-    there.coordinator.release_saving(lease_id, generation, Some(value("end"))).await.unwrap();
+    there.release_saving(lease_id, generation, value("end")).await.unwrap();
     settle().await;
     assert_eq!(account.schedule().await, schedule(), "release with a save");
 

@@ -227,7 +227,7 @@ async fn s7_a_store_that_takes_nothing_for_a_third_of_the_lease_costs_no_hold() 
 #[tokio::test(start_paused = true)]
 async fn s7_a_budget_that_does_not_know_the_leases_is_found() {
     let crowd = Crowd::acquire(200, LEASES[0], Duration::ZERO).await;
-    crowd.sidecar.coordinator.shared.limiter.plant_blindness();
+    crowd.sidecar.coordinator.shared.io.limiter.plant_blindness();
     crowd.until_the_first_renewal().await;
     crowd.nothing_is_accepted_for(5 * SECOND).await;
     println!("{} lost", crowd.lost());

@@ -109,7 +109,7 @@ impl Service {
             Under::HostId(host_id) => return read(Host::Id(host_id)),
             Under::Prefix(prefix) => prefix,
         };
-        let inside = answered(self.coordinator.inside(prefix))?;
+        let inside = answered(self.coordinator.host().inside(prefix))?;
         match inside.split_once('/') {
             None => read(Host::Beginning(inside)),
             Some((host_id, _)) => {
@@ -129,7 +129,7 @@ impl Service {
 
     /// Asks about the lock of a key.
     fn of_key<T>(&self, key: &KeyRequest, ask: impl FnOnce(Locks<'_>) -> T) -> Result<T, Status> {
-        let target = answered(self.coordinator.resolve(key))?;
+        let target = answered(self.coordinator.host().resolve(key))?;
         Ok(self.of_target(&target, ask))
     }
 

@@ -245,7 +245,7 @@ impl LeaseService for Service {
         let caller = Caller::of(&request)?;
         let key = from_proto::key(request.into_inner().key)?;
         self.permit_key(&caller, Right::Read, &key)?;
-        let target = answered(self.coordinator.resolve(&key))?;
+        let target = answered(self.coordinator.host().resolve(&key))?;
         let host = self.coordinator.host();
         let overridden = key.host_id.is_some() || key.host_type.is_some();
         let provider = if overridden { "request" } else { &host.provider };

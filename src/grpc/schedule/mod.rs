@@ -48,7 +48,7 @@ impl Service {
     /// A resumed run is one of the lock that the request names.
     fn check_resumed(&self, caller: &Caller, request: &SubscribeRequest) -> Result<(), Status> {
         let Some(resume) = &request.resume else { return Ok(()) };
-        let path = answered(self.coordinator.resolve(&request.key))?.path;
+        let path = answered(self.coordinator.host().resolve(&request.key))?.path;
         let problem = |field: &str, of: &str| {
             let problem = format!("is of the lock {of}, and key is of {path}");
             status::of_violations(&[(field, problem)])
@@ -114,7 +114,7 @@ impl ScheduleService for Service {
         self.permit_key(&caller, Right::Acquire, &request.key)?;
         self.check_resumed(&caller, &request)?;
         let definition = request.definition.clone();
-        let target = answered(self.coordinator.resolve(&request.key))?;
+        let target = answered(self.coordinator.host().resolve(&request.key))?;
         let key = RunKey::of(&target, self.namespace());
         let stream = answered(self.scheduler.subscribe(request))?;
         Ok(Response::new(ScheduleEvents::new(stream, life_line, &definition, key)))
@@ -174,7 +174,7 @@ impl ScheduleService for Service {
         let request = request.into_inner();
         self.check_needs(request.needs)?;
         let preview = from_proto::preview(request)?;
-        let target = preview.key.as_ref().map(|key| self.coordinator.resolve(key));
+        let target = preview.key.as_ref().map(|key| self.coordinator.host().resolve(key));
         let path = answered(target.transpose())?.map(|target| target.path);
         let now = self.coordinator.clock().wall().into();
         Ok(Response::new(to_proto::preview(&preview, path.as_ref(), now)))

@@ -44,7 +44,7 @@ pub(super) fn subscribe(sidecar: &Sidecar, spec: Spec) -> ScheduleStream {
 
 pub(super) fn lock(sidecar: &Sidecar) -> LockPath {
     let key = listening(super::rig::spec("@every 60s")).key;
-    sidecar.coordinator.resolve(&key).unwrap().path
+    sidecar.coordinator.host().resolve(&key).unwrap().path
 }
 
 pub(super) fn timer(sidecar: &Sidecar) -> TimerPath {

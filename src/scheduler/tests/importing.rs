@@ -17,7 +17,7 @@ fn import(done_up_to: UtcSecond) -> ImportRequest {
 }
 
 fn path(sidecar: &Sidecar) -> LockPath {
-    sidecar.coordinator.resolve(&key("nightly")).unwrap().path
+    sidecar.coordinator.host().resolve(&key("nightly")).unwrap().path
 }
 
 async fn stored(store: &MemoryStore, path: &LockPath) -> Result<StoredLock, StoreError> {

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use sha2::{Digest as _, Sha256};
 
-use crate::coordinator::{Entropy as _, SystemEntropy};
+use super::entropy::{Entropy as _, SystemEntropy};
 
 /// Places are filled up to a multiple of this, so that the length of a token does not tell that of a name.
 const BLOCK: usize = 1_024;

@@ -1,12 +1,13 @@
-//! What is known of locks that are followed, kept once for all who follow the same ones, and within a budget
-//! of bytes: whoever may read locks can follow many prefixes (S38).
+//! Who watches which locks, and what is known of those that are followed: kept once for all who follow the
+//! same ones, and within a budget of bytes, as whoever may read locks can follow many prefixes (S38).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use crate::coordinator::{Budget, CallError, LockRecord, Part};
+use super::budget::{Budget, Part};
+use super::call::{CallError, LockRecord};
 use crate::lock::LockPath;
 use crate::record::{Labels, Record};
 use crate::schedule::{Ended, Occasion, ScheduleRecord};
@@ -20,6 +21,70 @@ const PLACES: usize = 192;
 const TEXT: usize = 16;
 /// What a map of labels has a node for, and what a node costs.
 const LABELS: (usize, usize) = (6, 560);
+
+/// Who watches locks, one or all whose names begin alike.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    watched: HashMap<LockPath, watch::Sender<u64>>,
+    /// By what the names in the container begin with.
+    followed: HashMap<String, Arc<WatchedPrefix>>,
+}
+
+impl Watchers {
+    /// Lets a watcher know of changes to `path` made by this sidecar.
+    pub(crate) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
+        self.watched.retain(|_, sender| sender.receiver_count() > 0);
+        self.watched.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
+    }
+
+    /// Those who follow the locks under `prefix`, and whether there were none.
+    pub(crate) fn follow(
+        &mut self,
+        prefix: &str,
+        budget: &Arc<Budget>,
+    ) -> (Arc<WatchedPrefix>, bool) {
+        if let Some(followed) = self.followed.get(prefix) {
+            return (Arc::clone(followed), false);
+        }
+        let followed = WatchedPrefix::new(budget);
+        self.followed.insert(prefix.to_owned(), Arc::clone(&followed));
+        (followed, true)
+    }
+
+    /// Nobody can follow the locks under `prefix` by what was kept until now.
+    pub(crate) fn unfollow(&mut self, prefix: &str) {
+        self.followed.remove(prefix);
+    }
+
+    /// Whether somebody still follows the locks under `prefix`; if not, whoever comes begins anew.
+    pub(crate) fn keeps_following(&mut self, prefix: &str) -> bool {
+        let goes_on = self.followed.get(prefix).is_some_and(|followed| followed.has_followers());
+        if !goes_on {
+            self.unfollow(prefix);
+        }
+        goes_on
+    }
+
+    pub(crate) fn changed(&self, path: &LockPath) {
+        self.tell_watchers(path, false);
+    }
+
+    /// The same, and nobody holds the lock unless it was handed on here.
+    pub(crate) fn released(&self, path: &LockPath) {
+        self.tell_watchers(path, true);
+    }
+
+    fn tell_watchers(&self, path: &LockPath, released: bool) {
+        if let Some(sender) = self.watched.get(path) {
+            sender.send_modify(|changes| *changes += 1);
+        }
+        for (prefix, followed) in &self.followed {
+            if path.name().starts_with(prefix) {
+                followed.note(path, released);
+            }
+        }
+    }
+}
 
 /// What all followers of the same locks share.
 #[derive(Debug)]
@@ -59,7 +124,7 @@ pub(crate) struct FollowedLock {
 }
 
 impl WatchedPrefix {
-    pub(crate) fn new(budget: &Arc<Budget>) -> Arc<Self> {
+    fn new(budget: &Arc<Budget>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(FollowedLocks {
                 locks: BTreeMap::new(),
@@ -78,7 +143,7 @@ impl WatchedPrefix {
     }
 
     /// A lock has changed here.
-    pub(crate) fn note(&self, path: &LockPath, released: bool) {
+    fn note(&self, path: &LockPath, released: bool) {
         let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
         if changed.len() < CHANGED_HERE || changed.contains_key(path) {
             changed.insert(path.clone(), released);
@@ -97,7 +162,7 @@ impl WatchedPrefix {
         self.wake.notified().await;
     }
 
-    pub(crate) fn has_followers(&self) -> bool {
+    fn has_followers(&self) -> bool {
         self.ticks.receiver_count() > 0
     }
 
@@ -174,6 +239,43 @@ impl FollowedLocks {
 }
 
 impl LockRecord {
+    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same,
+    /// whether it is known from here or from the store.
+    pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
+        fn seen(lock: &LockRecord) -> impl PartialEq {
+            // Each field is named, so that the compiler asks whether a new one is shown.
+            let Record {
+                token,
+                token_is_unreadable: _,
+                holder,
+                host_type,
+                function,
+                scope,
+                mode,
+                acquired_at,
+                resting_until,
+                resting_for: _,
+                handed_on: _,
+                lease: _,
+                generation: _,
+                attempt: _,
+                permits: _,
+                sidecar: _,
+                sharing: _,
+                reserved: _,
+                labels,
+                write: _,
+            } = &lock.record;
+            let holder = (holder, host_type, labels.as_map());
+            let kept = (resting_until.is_some(), lock.kept_until.is_some());
+            let grant = (token, acquired_at, kept);
+            let key = (function, scope, mode);
+            let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
+            (lock.state, lock.held_here, holder, grant, key, checkpoint, &lock.schedule)
+        }
+        seen(self) == seen(other)
+    }
+
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
         let Self { path, record, break_note, checkpoint, schedule, .. } = self;

@@ -2,14 +2,23 @@
 
 use std::time::Duration;
 
-use crate::coordinator::TraceContext;
 use crate::hold::{LossReason, PriorityStatus};
 use crate::lock::{FencingToken, HostId, HostType, LeaseId, LockKey, LockPath, Permit, Permits};
-use crate::record::{Checkpoint, Labels, Record, Sharing};
+use crate::record::{Checkpoint, Labels, Record, ShareName, Sharing};
 use crate::schedule::{Ended, Occurrence, ScheduleRecord};
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};
 use crate::timetable::UtcSecond;
+
+/// The trace that a caller is in, as it said so by the headers of W3C Trace Context; nothing of them is
+/// checked yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The header `traceparent`, as it came.
+    pub parent: String,
+    /// The header `tracestate`, as it came.
+    pub state: String,
+}
 
 /// A key, with the caller's overrides of the sidecar's host id.
 #[derive(Clone, Debug)]
@@ -29,6 +38,17 @@ pub enum LockSelector {
     Key(KeyRequest, Permit),
     /// By where it is kept.
     Path(LockPath),
+}
+
+/// Where locks are.
+#[derive(Clone, Debug)]
+pub enum Under {
+    /// Those of this sidecar's host id.
+    OwnHostId,
+    /// Those of this host id.
+    HostId(HostId),
+    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
+    Prefix(String),
 }
 
 /// The wait of a caller that waits as long as it stays: an instant that is this far ahead never comes.
@@ -261,6 +281,57 @@ pub enum Released {
     },
 }
 
+/// A checkpoint was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The version that the store has.
+    pub version: u64,
+    /// Until when the holder may act.
+    pub validity: Validity,
+}
+
+/// What became of a checkpoint that came with a release (S26).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointOutcome {
+    /// The store has it.
+    Saved {
+        /// The version that the store has.
+        version: u64,
+    },
+    /// The store does not have it.
+    NotSaved {
+        /// Why, for people.
+        detail: String,
+    },
+    /// The old one stands or the new one (S27).
+    Unknown {
+        /// Why, for people.
+        detail: String,
+    },
+}
+
+/// What became of an outcome that came with a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutcomeResult {
+    /// The store has it.
+    Recorded,
+    /// The store does not have it: the next caller with this occurrence is granted it.
+    NotRecorded,
+    /// The store may have it or not: who asks for the occurrence again is told (S27).
+    Unknown,
+}
+
+/// A hold was released, with what came with that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concluding {
+    /// What became of the hold.
+    pub released: Released,
+    /// What became of the checkpoint; none if there was none (S26).
+    pub checkpoint: Option<CheckpointOutcome>,
+    /// What became of the outcome; none if there was none (T8).
+    pub outcome: Option<OutcomeResult>,
+}
+
 /// The state of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
@@ -306,6 +377,21 @@ pub struct LockRecord {
     pub checkpoint: Option<Checkpoint>,
     /// What the runs of its schedule have decided, or those who named occurrences (T3).
     pub schedule: Option<Box<ScheduleRecord>>,
+}
+
+impl LockRecord {
+    /// Whether its holder, or last holder, named this share (S34).
+    #[must_use]
+    pub fn is_of_share(&self, share: &ShareName) -> bool {
+        self.record.share() == Some(share)
+    }
+
+    /// Whether its record has all of these labels, with the same values.
+    #[must_use]
+    pub fn has_labels(&self, wanted: &Labels) -> bool {
+        let labels = self.record.labels.as_map();
+        wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
 }
 
 /// The lease of a lock that is held through this sidecar.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::coordinator::{
-    BusyAnswer, CallError, Extended, Grant, LockRecord, Outcome, Released, Telling, Validity,
-};
+use super::error::CallError;
+use super::request::{BusyAnswer, Extended, Grant, LockRecord, Outcome, Released, Validity};
+use crate::coordinator::unread::Telling;
 use crate::hold::{LossReason, StoreFailureKind};
 use crate::schedule::Ended;
 use crate::store::BreakNote;

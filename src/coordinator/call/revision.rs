@@ -1,6 +1,6 @@
 //! Which requests a sidecar serves (S37).
 
-use crate::coordinator::CallError;
+use super::error::CallError;
 
 /// The number that grows with each field of a request that changes what its caller gets.
 /// proto/revisions.json says which field came with which.

@@ -1,6 +1,6 @@
 //! Why the coordinator does not serve a call.
 
-use crate::coordinator::understood::store_failure;
+use crate::coordinator::store_io::understood::store_failure;
 use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 use crate::lock::{FencingToken, LockPath, PathError};
 use crate::schedule::MAX_REQUESTS;
@@ -266,7 +266,7 @@ impl CallError {
 
     /// The sidecar shuts down (S15).
     pub(crate) fn shutting_down() -> Self {
-        Self::failed(StoreFailureKind::ShuttingDown, "the sidecar is shutting down")
+        Self::StoreFailure(StoreFailure::shutting_down())
     }
 
     /// The sidecar is replaced, and its holds go on (S15).

@@ -8,9 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use super::occurrences::Named;
-use crate::coordinator::actor::caller::Caller;
-use crate::coordinator::{CallError, Coordinator, ResumeRequest, Target, check_needs};
+use super::brought::Named;
+use super::caller::Caller;
+use crate::coordinator::call::{CallError, ResumeRequest, Target, check_needs};
+use crate::coordinator::settings::Settings;
 use crate::hold::{Resume, StoreBounds, Terms};
 use crate::lock::{FencingToken, HostId, HostType, LeaseId, LockKey, LockMode, Namespace, Permit};
 use crate::record::Record;
@@ -164,57 +165,38 @@ pub(crate) fn make(
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&content).unwrap_or_default())
 }
 
-impl Coordinator {
-    /// Reads a client's resume request.
-    pub(crate) fn read_resume(&self, request: &ResumeRequest) -> Result<Resumed, CallError> {
-        let bytes =
-            URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
-        let Preface { needs } =
-            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
-        check_needs(needs, self.settings().revision)?;
-        let content: Content =
-            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
-        let namespace = &self.host().namespace;
-        let container = namespace.all_prefix();
-        if content.place != container {
-            return Err(CallError::ForeignPath { path: content.place, container });
-        }
-        let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
-        let named = permit == Permit::FIRST || namespace.layout.has_permits();
-        let target = self.target_of(&content).filter(|_| named).ok_or(CallError::ResumeToken)?;
-        self.checked(content, target, permit, request).ok_or(CallError::ResumeToken)
-    }
-
+impl Content {
     /// The lock that the token names by its key.
-    fn target_of(&self, content: &Content) -> Option<Target> {
+    fn target(&self, namespace: &Namespace) -> Option<Target> {
         let modes = [LockMode::Function, LockMode::Listener];
-        let mode = modes.into_iter().find(|mode| mode.as_str() == content.mode)?;
-        let key = LockKey::new(&content.function, &content.scope, mode).ok()?;
-        let host_id = HostId::parse(&content.host_id).ok()?;
-        let host_type = HostType::parse(&content.host_type).ok()?;
-        let path = self.host().namespace.lock_path(&host_id, &host_type, &key).ok()?;
+        let mode = modes.into_iter().find(|mode| mode.as_str() == self.mode)?;
+        let key = LockKey::new(&self.function, &self.scope, mode).ok()?;
+        let host_id = HostId::parse(&self.host_id).ok()?;
+        let host_type = HostType::parse(&self.host_type).ok()?;
+        let path = namespace.lock_path(&host_id, &host_type, &key).ok()?;
         Some(Target { path, host_id, host_type, key })
     }
 
+    /// What it says of a hold that may go on here.
     fn checked(
-        &self,
-        content: Content,
+        self,
         target: Target,
         permit: Permit,
         request: &ResumeRequest,
+        settings: &Settings,
+        clock: &dyn Clock,
     ) -> Option<Resumed> {
-        let clock = self.clock();
         let now = clock.now();
-        let lease_duration = Duration::from_secs(content.lease_seconds);
+        let lease_duration = Duration::from_secs(self.lease_seconds);
         if lease_duration < MIN_LEASE_DURATION || lease_duration > MAX_LEASE_DURATION {
             return None;
         }
         let believed_until = believed_until(request, now, lease_duration, clock);
-        let max_hold_ends = content.max_hold_ends.map(|end| end.left(clock));
-        let (min_hold, min_hold_ends) = content.min_hold_ends.left(clock);
-        let lease_ends = content.lease_ends.map(|end| end.left(clock));
+        let max_hold_ends = self.max_hold_ends.map(|end| end.left(clock));
+        let (min_hold, min_hold_ends) = self.min_hold_ends.left(clock);
+        let lease_ends = self.lease_ends.map(|end| end.left(clock));
         // One lease duration and no more: the renewal that resumes adds nothing (S11).
-        if !content.auto_renew && lease_ends.is_none() {
+        if !self.auto_renew && lease_ends.is_none() {
             return None;
         }
         let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
@@ -223,11 +205,11 @@ impl Coordinator {
             min_hold_ends,
         });
         let record = Record {
-            token: FencingToken::from_u64(content.token),
-            holder: content.holder,
-            host_type: content.host_type,
+            token: FencingToken::from_u64(self.token),
+            holder: self.holder,
+            host_type: self.host_type,
             // S34: the hold goes on at this sidecar.
-            sidecar: Arc::clone(&self.settings().sidecar),
+            sidecar: Arc::clone(&settings.sidecar),
             ..Record::for_key(&target.key)
         };
         let terms = Terms {
@@ -235,17 +217,17 @@ impl Coordinator {
             wait: Duration::ZERO,
             max_hold: max_hold_ends.map(|(left, _)| left),
             min_hold,
-            progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
-            auto_renew: content.auto_renew,
+            progress_timeout: self.progress_timeout_ms.map(Duration::from_millis),
+            auto_renew: self.auto_renew,
             request_id: String::new(),
             rebalance: false,
             resumable: true,
             record,
-            decides: content.decides || content.occurrence.is_some(),
+            decides: self.decides || self.occurrence.is_some(),
             seen: None,
         };
-        let token = FencingToken::from_u64(content.token)?;
-        let named = content.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {
+        let token = FencingToken::from_u64(self.token)?;
+        let named = self.occurrence.map(|OccurrenceContent { at, max_attempts, attempt }| {
             let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
             Named::resumed(target.path.permit(permit), occurrence, token, attempt)
         });
@@ -253,19 +235,45 @@ impl Coordinator {
             named,
             target,
             permit,
-            hold: LeaseId::parse(&content.hold)?,
+            hold: LeaseId::parse(&self.hold)?,
             resume: Resume {
-                lease_id: LeaseId::parse(&content.lease)?,
+                lease_id: LeaseId::parse(&self.lease)?,
                 token,
-                generation: content.generation,
+                generation: self.generation,
                 attempt: request.attempt_id.clone(),
                 terms: Arc::new(terms),
                 believed_until,
                 lease_ends: lease_ends.map(|(left, _)| now + left),
-                acquired_at: UnixMillis(content.acquired_at),
+                acquired_at: UnixMillis(self.acquired_at),
                 bounds,
             },
         })
+    }
+}
+
+impl Resumed {
+    /// Reads a client's resume request.
+    pub(crate) fn read(
+        request: &ResumeRequest,
+        settings: &Settings,
+        clock: &dyn Clock,
+    ) -> Result<Self, CallError> {
+        let bytes =
+            URL_SAFE_NO_PAD.decode(&request.resume_token).map_err(|_| CallError::ResumeToken)?;
+        let Preface { needs } =
+            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
+        check_needs(needs, settings.revision)?;
+        let content: Content =
+            serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
+        let namespace = &settings.host.namespace;
+        let container = namespace.all_prefix();
+        if content.place != container {
+            return Err(CallError::ForeignPath { path: content.place, container });
+        }
+        let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
+        let named = permit == Permit::FIRST || namespace.layout.has_permits();
+        let target = content.target(namespace).filter(|_| named).ok_or(CallError::ResumeToken)?;
+        content.checked(target, permit, request, settings, clock).ok_or(CallError::ResumeToken)
     }
 }
 
