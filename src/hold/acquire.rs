@@ -33,8 +33,8 @@ impl Hold {
 
     /// The machine has waited for long enough. A lock that rests is read, because it need not be acquired to
     /// find whether it still does.
-    pub(super) fn try_again(&mut self, idle: Idle, retry: Option<Retry>, output: &mut Output) {
-        let reads = idle.why.is_rest() && self.knows_of_a_rest(output.now);
+    pub(super) fn try_again(&mut self, retry: Option<Retry>, output: &mut Output) {
+        let reads = self.knows_of_a_rest(output.now);
         self.attempt(retry, reads, output);
     }
 

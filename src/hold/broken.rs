@@ -313,3 +313,21 @@ impl Hold {
             || breaks.over_at.is_some_and(|at| sent <= at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s17_nothing_is_remembered_once_no_break_matters() {
+        let none = Breaks::default();
+        assert!(none.is_none());
+        let some = [
+            Breaks { under_way: 1, ..none },
+            Breaks { unanswered: 1, ..none },
+            Breaks { over_at: Some(Instant::default()), ..none },
+            Breaks { late: Some(RequestId(1)), ..none },
+        ];
+        assert!(some.iter().all(|breaks| !breaks.is_none()));
+    }
+}

@@ -148,9 +148,7 @@ impl Hold {
         output: &mut Output,
     ) {
         let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
-        let expected = |writing: &&mut Writing| {
-            writing.step == SaveStep::Write && writing.exchange.is(request)
-        };
+        let expected = |writing: &&mut Writing| writing.exchange.is(request);
         let Some(writing) = under_way.filter(expected) else {
             self.state = State::Held(held);
             return;
@@ -230,14 +228,13 @@ impl Hold {
     /// The saves are settled: a release that waited for them goes on (S26).
     pub(super) fn after_save(&mut self, mut held: Box<Held>, output: &mut Output) {
         match held.phase {
-            Phase::LastSave { released } if !held.is_saving() => {
+            Phase::LastSave { released } => {
                 held.phase = Phase::Active;
                 self.end_hold(held, released, output);
             }
-            Phase::Active
-            | Phase::LastSave { .. }
-            | Phase::Resting { .. }
-            | Phase::GracePeriod(_) => self.state = State::Held(held),
+            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(_) => {
+                self.state = State::Held(held)
+            }
         }
     }
 
@@ -376,7 +373,7 @@ impl Hold {
         held.saving
             .as_ref()
             .and_then(|saving| saving.under_way.as_ref())
-            .is_some_and(|writing| writing.step == SaveStep::Settle && writing.exchange.is(request))
+            .is_some_and(|writing| writing.exchange.is(request))
     }
 
     /// The record was read because a save met another version than ours (S27).

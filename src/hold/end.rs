@@ -92,7 +92,7 @@ impl Hold {
                 if held.reserves_at_end(output.now) =>
             {
                 held.saving.get_or_insert_default().reserve_at_end(output.now);
-                held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
+                held.phase = Phase::LastSave { released };
                 self.state = State::Held(held);
             }
             // S22: a broken lease is not handed on; its release frees the lock at once.

@@ -190,13 +190,6 @@ impl Hold {
         }
     }
 
-    /// The lock is ours.
-    pub(super) fn note_had(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            (rare.sharing.free_since, rare.sharing.left) = (None, None);
-        }
-    }
-
     /// The lease goes back, or is a new one: what was known of the share is of before.
     pub(super) fn note_free(&mut self) {
         self.rare.take_if(|rare| {

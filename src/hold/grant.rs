@@ -436,7 +436,6 @@ impl Hold {
         self.memory.ungranted = None;
         self.abandoned.forget(lease.lease_id);
         self.end_overruling();
-        self.note_had();
         let decided = plan.decided.and_then(|decided| decided.max_hold);
         let max_hold = decided.or(waiter.terms.max_hold);
         let valid_until = lease.valid_until();

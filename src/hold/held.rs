@@ -421,21 +421,19 @@ impl Hold {
         }
     }
 
-    /// S16: whether a call about a hold shows that it has left this sidecar; then nothing of it stays.
-    pub(super) fn has_moved(
+    /// S16: a call about a hold may show that it has left this sidecar; then nothing of it stays.
+    pub(super) fn leave_if_moved(
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
         output: &mut Output,
-    ) -> bool {
+    ) {
         let has_moved = |held: &Held| {
             held.caller == caller && generation.is_some_and(|newer| newer > held.generation)
         };
-        let held = self.take_held(output.now, has_moved);
-        if let Some(held) = &held {
-            self.moved_on(held, output);
+        if let Some(held) = self.take_held(output.now, has_moved) {
+            self.moved_on(&held, output);
         }
-        held.is_some()
     }
 
     pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, output: &mut Output) {

@@ -301,7 +301,7 @@ impl Hold {
         match self.take_state(output.now) {
             State::Idle { idle, retry } => {
                 if self.is_wanted() && output.now >= idle.until {
-                    self.try_again(idle, retry.map(|retry| *retry), output);
+                    self.try_again(retry.map(|retry| *retry), output);
                 } else {
                     self.state = State::Idle { idle, retry };
                 }
@@ -371,12 +371,8 @@ impl Hold {
         if let HolderCall::Release = call {
             return self.release_asked(caller, generation, output);
         }
-        let moved = self.has_moved(caller, generation, output);
+        self.leave_if_moved(caller, generation, output);
         match call {
-            HolderCall::Save(save) if moved => {
-                output.push(Action::Saved { id: save.id, outcome: SaveOutcome::Ended });
-            }
-            _ if moved => {}
             HolderCall::Save(save) => self.save(caller, generation, save, output),
             HolderCall::Extend { max_hold } => self.extend(caller, max_hold, output),
             HolderCall::Progress => self.report_progress(caller, output.now),

@@ -68,10 +68,6 @@ impl Hold {
     /// Whether a resume is answered without asking the store.
     fn is_answered(&self, caller: CallerId, resume: &Resume, output: &mut Output) -> bool {
         match self.may_resume(resume) {
-            // S6: nobody wants the lease any more, so nothing is asked of it.
-            Verdict::GoOn if output.now >= resume.believed_until => {
-                refuse(caller, TOO_LATE, output);
-            }
             Verdict::GoOn => return false,
             Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since";

@@ -96,4 +96,15 @@ mod tests {
         }
         assert_eq!(timer_of(Layout::Readable, "locks/h/f.Listener"), None);
     }
+
+    #[test]
+    fn t22_beside_dotnet_hosts_only_listeners_have_schedules() {
+        use LockMode::{Function, Listener};
+
+        for layout in [Layout::Readable, Layout::Hashed] {
+            assert!([Function, Listener].iter().all(|mode| namespace(layout).schedules(*mode)));
+        }
+        let dotnet = namespace(Layout::WebJobs);
+        assert!(dotnet.schedules(Listener) && !dotnet.schedules(Function));
+    }
 }

@@ -29,16 +29,13 @@ impl Queue {
                 if kind == Kind::Plain {
                     self.refuse_known(Permit::FIRST, output);
                     self.tell_untold(kind, output);
-                    self.advance(Permit::FIRST, output);
                 }
             }
             Err(waiter) if kind == Kind::Plain => self.wait_for_first(waiter, output),
             Err(waiter) => self.waiters.push(waiter, output.now),
         }
         // What is known of a permit that is polled at its own pace is the answer to a try there (S12).
-        if kind == Kind::Pooled && self.has_own_pace(Permit::FIRST) {
-            self.advance(Permit::FIRST, output);
-        }
+        self.advance(Permit::FIRST, output);
     }
 
     /// A caller that names one permit waits, or is told at once who has the lock.
@@ -58,7 +55,6 @@ impl Queue {
         if machine.is_answer_known(machine.front_priority(), now) {
             self.tell_untold(Kind::Plain, output);
         }
-        self.advance(Permit::FIRST, output);
     }
 
     /// The permit whose holder has made the same call before, and that caller.

@@ -185,3 +185,136 @@ impl Chooser {
         self.not_before = now + self.jitter.between(least, least * 6 / 5);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const CAP: Duration = Duration::from_secs(5);
+
+    fn permit(number: u8) -> Permit {
+        Permit::new(number).unwrap()
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_boot(Duration::from_millis(millis))
+    }
+
+    /// One whose circle goes from permit 1 on.
+    fn chooser() -> Chooser {
+        let mut chooser = Chooser::new(1, at(1_000));
+        chooser.begins(permit(0), false, CAP, at(0));
+        chooser
+    }
+
+    fn choices<const N: usize>(numbers: [(u8, bool); N]) -> [Choice; N] {
+        numbers.map(|(number, handed_on)| Choice { permit: permit(number), handed_on })
+    }
+
+    fn untried(chooser: &Chooser) -> Option<u8> {
+        let all = choices([(0, false), (1, false), (2, false)]);
+        chooser.untried(&all, Permits::new(3).unwrap()).map(Permit::number)
+    }
+
+    #[test]
+    fn s30_permits_are_tried_in_a_circle_those_that_were_seen_free_first() {
+        let mut chooser = chooser();
+        for next in [Some(1), Some(2), Some(0), None] {
+            assert_eq!(untried(&chooser), next);
+            if let Some(tried) = next {
+                chooser.failed(permit(tried));
+                assert!(chooser.is_tried(permit(tried)) && chooser.is_taken(permit(tried)));
+            }
+        }
+        chooser.begin(at(0));
+        assert!((0..3).all(|number| !chooser.is_tried(permit(number))));
+        assert!((0..3).all(|number| !chooser.is_taken(permit(number))));
+        chooser.seen(permit(0), true);
+        assert_eq!(untried(&chooser), Some(0));
+        chooser.seen(permit(0), false);
+        assert_eq!((untried(&chooser), chooser.is_taken(permit(0))), (Some(1), true));
+        chooser.seen(permit(0), true);
+        assert!(!chooser.is_taken(permit(0)));
+    }
+
+    #[test]
+    fn s30_a_permit_that_was_held_here_is_free_when_it_is_back() {
+        let mut chooser = chooser();
+        chooser.idle(permit(0));
+        assert_eq!(untried(&chooser), Some(1), "it was not held here");
+        chooser.failed(permit(0));
+        chooser.held(permit(0));
+        assert!(!chooser.is_tried(permit(0)) && !chooser.is_taken(permit(0)));
+        chooser.idle(permit(0));
+        assert_eq!(untried(&chooser), Some(0));
+        chooser.held(permit(0));
+        assert_eq!(untried(&chooser), Some(1), "it is not free now");
+        chooser.idle(permit(0));
+        chooser.seen(permit(0), false);
+        chooser.idle(permit(0));
+        assert_eq!(untried(&chooser), Some(1), "that was said once");
+    }
+
+    #[test]
+    fn s31_every_second_try_is_one_of_a_permit_that_is_handed_on() {
+        let mut chooser = chooser();
+        let of = Permits::new(4).unwrap();
+        let all = choices([(0, true), (1, false), (2, false), (3, true)]);
+        let mut tried = Vec::new();
+        for _ in 0..6 {
+            let chosen = chooser.paced(&all, of).unwrap();
+            chooser.begins(chosen, true, CAP, at(0));
+            tried.push(chosen.number());
+        }
+        assert_eq!(tried, [0, 1, 3, 2, 0, 1]);
+        // Where all are handed on, the other try goes round as well.
+        let all = choices([(0, true), (3, true)]);
+        for expected in [3, 3, 0, 0] {
+            let chosen = chooser.paced(&all, of).unwrap();
+            chooser.begins(chosen, true, CAP, at(0));
+            assert_eq!(chosen.number(), expected);
+        }
+        assert_eq!(chooser.paced(&[], of), None);
+    }
+
+    #[test]
+    fn s31_tries_keep_the_pace_of_a_fifth_of_the_poll_cap_or_of_a_hand_off() {
+        let cases = [(false, CAP, 1_000), (true, CAP, 250), (false, Duration::from_secs(1), 250)];
+        for (handed_on, cap, least) in cases {
+            let mut spread = BTreeSet::new();
+            for seed in 0..50 {
+                let mut chooser = Chooser::new(seed, at(0));
+                chooser.failed(permit(2));
+                chooser.begins(permit(2), handed_on, cap, at(100));
+                let next = chooser.next_at(permit(2));
+                assert!(next >= at(100 + least) && next <= at(100 + least * 6 / 5), "{next:?}");
+                assert!(chooser.may_go_round(next) && !chooser.may_go_round(at(100 + least - 1)));
+                assert_eq!(chooser.next_at(permit(1)), at(0), "it was not tried");
+                spread.insert(next);
+            }
+            assert!(spread.len() > 10, "no two sidecars keep step: {spread:?}");
+        }
+    }
+
+    #[test]
+    fn s8_a_store_that_fails_is_left_alone_for_all_permits() {
+        let lease_duration = Duration::from_secs(30);
+        let mut chooser = chooser();
+        chooser.begin(at(0));
+        assert!(!chooser.pauses(at(0)));
+        chooser.pause(lease_duration, Duration::ZERO, at(0));
+        assert!(chooser.pauses(at(999)) && !chooser.pauses(at(2_500)));
+        let until = chooser.next_at(permit(1));
+        assert!(until >= at(1_000) && until <= at(2_500), "{until:?}");
+        assert!(
+            chooser.pauses(until.saturating_sub(Duration::from_millis(1)))
+                && !chooser.pauses(until)
+        );
+        chooser.pause(lease_duration, Duration::from_secs(9), at(0));
+        assert_eq!(chooser.next_at(permit(1)), at(9_000));
+        chooser.begin(at(10));
+        assert!(!chooser.pauses(at(10)) && chooser.may_go_round(at(10)));
+    }
+}

@@ -340,3 +340,91 @@ impl Order {
         Some(waiter)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hold::Terms;
+    use crate::record::{Record, Sharing};
+
+    fn now() -> Instant {
+        Instant::from_boot(Duration::from_secs(9))
+    }
+
+    fn permit(number: u8) -> Permit {
+        Permit::new(number).unwrap()
+    }
+
+    /// A caller of this priority that waits for one of so many permits, for so many seconds.
+    fn waiter(caller: u64, priority: u32, permits: u32, wait: u64) -> Waiter {
+        let priority = Priority::new(priority).unwrap();
+        let sharing = Sharing { priority, ..Sharing::default() }.boxed();
+        let permits = (permits > 1).then(|| Permits::new(permits).unwrap());
+        let terms = Terms {
+            lease_duration: Duration::from_secs(15),
+            wait: Duration::from_secs(wait),
+            max_hold: None,
+            min_hold: Duration::ZERO,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            rebalance: false,
+            resumable: false,
+            record: Record { sharing, permits, ..Record::default() },
+            decides: false,
+            seen: None,
+        };
+        Waiter { caller: CallerId(caller), terms: Arc::new(terms), since: now() }
+    }
+
+    fn queue(waiting: impl IntoIterator<Item = Waiter>) -> Waiters {
+        let mut waiters = Waiters::default();
+        waiting.into_iter().for_each(|waiter| waiters.push(waiter, now()));
+        waiters
+    }
+
+    #[test]
+    fn s12_a_queue_is_empty_once_all_have_gone() {
+        let mut waiters = queue([waiter(1, 0, 1, 60)]);
+        assert!(!waiters.is_empty() && waiters.contains(CallerId(1)));
+        assert!(!waiters.contains(CallerId(2)) && !waiters.remove(CallerId(2)));
+        assert!(waiters.remove(CallerId(1)));
+        assert!(waiters.is_empty() && !waiters.contains(CallerId(1)));
+    }
+
+    #[test]
+    fn s12_s33_each_is_told_its_place_once_wherever_that_is() {
+        let mut waiters = queue((1..=6).map(|caller| waiter(caller, 4, 1, 60)));
+        let places: Vec<_> = (1..=6).map(|place| (CallerId(place), place as usize)).collect();
+        assert!(waiters.has_untold(Kind::Plain) && !waiters.has_untold(Kind::Pooled));
+        assert_eq!(waiters.tell(Kind::Plain), places);
+        assert!(!waiters.has_untold(Kind::Plain));
+        assert!(waiters.tell(Kind::Plain).is_empty());
+        for (caller, priority, place) in [(7, 4, 7), (8, 5, 1), (9, 5, 2), (10, 3, 10)] {
+            waiters.push(waiter(caller, priority, 1, 60), now());
+            assert_eq!(waiters.tell(Kind::Plain), [(CallerId(caller), place)]);
+        }
+    }
+
+    #[test]
+    fn s10_s28_others_wait_for_a_permit_unless_they_try_once() {
+        let first = waiter(1, 0, 2, 60);
+        let mut waiters = queue([first.clone()]);
+        assert!(!waiters.others_wait(permit(1), &first));
+        waiters.push(waiter(2, 0, 2, 0), now());
+        assert!(!waiters.others_wait(permit(1), &first), "one try is over with the grant");
+        assert!(waiters.has_one_try_for(permit(1)) && !waiters.has_one_try_for(permit(2)));
+        waiters.push(waiter(3, 0, 2, 60), now());
+        assert!(waiters.others_wait(permit(1), &first));
+        assert!(queue([first]).others_wait(permit(1), &waiter(4, 0, 2, 0)));
+    }
+
+    #[test]
+    fn s33_the_first_of_each_priority_are_rivals_if_one_has_a_priority() {
+        assert!(queue([waiter(1, 0, 1, 60), waiter(2, 0, 1, 60)]).rivals().is_empty());
+        let waiting = [(1, 0), (2, 3), (3, 3), (4, 9)];
+        let mut waiters = queue(waiting.map(|(caller, priority)| waiter(caller, priority, 1, 60)));
+        let rivals: Vec<_> = waiters.rivals().iter().map(|rival| rival.caller.0).collect();
+        assert_eq!(rivals, [4, 2, 1]);
+    }
+}

@@ -185,4 +185,10 @@ mod tests {
             prop_assert_eq!(Checkpoint::from_field(&field), Some(saved));
         }
     }
+
+    #[test]
+    fn s23_a_checkpoint_is_there_though_it_cannot_be_read() {
+        let has = |stored: Option<&'static str>| has_checkpoint(|_| stored);
+        assert!(has(Some("no checkpoint")) && !has(None));
+    }
 }

@@ -294,3 +294,42 @@ fn s29_s36_the_permits_of_another_lease_do_not_count() {
     fields.insert("leasehold_lease".to_owned(), "bb".to_owned());
     assert_eq!(Record::from_fields(&fields).permits, None);
 }
+
+#[test]
+fn s36_a_record_that_just_fits_is_left_as_it_is() {
+    let mut fields = Fields::new();
+    fields.insert(LABELS.to_owned(), "team=billing".to_owned());
+    fields.insert(HOLDER_FIELD.to_owned(), "h".repeat(300));
+    fields.insert(SIDECAR.to_owned(), "sidecar".to_owned());
+    let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+    fields.insert("pad".to_owned(), "p".repeat(MAX_FIELDS - size - "pad".len()));
+    let before = fields.clone();
+    fit(&mut fields, true);
+    assert_eq!(fields, before);
+    fields.insert("pads".to_owned(), String::new());
+    fit(&mut fields, true);
+    assert!(!fields.contains_key(LABELS), "labels go first");
+    assert_eq!(fields.get(HOLDER_FIELD), before.get(HOLDER_FIELD));
+}
+
+#[test]
+fn s33_a_priority_that_nobody_gave_is_not_stored() {
+    let sharing = |priority| Sharing { priority, yields: true, share: None }.boxed();
+    let stored = |priority| {
+        let lease = Some("0123456789abcdef".to_owned());
+        let record = Record { sharing: sharing(priority), lease, ..Record::default() };
+        record.into_fields(Fields::new()).contains_key(PRIORITY)
+    };
+    assert!(!stored(Priority::NONE) && stored(Priority::MAX));
+}
+
+#[test]
+fn t22_a_stranger_has_nothing_of_the_last_holder() {
+    let mut fields = fullest().into_fields(Fields::new());
+    let before = fields.clone();
+    held_by_stranger(&mut fields, "a WebJobs host");
+    let record = Record::from_fields(&fields);
+    assert_eq!((record.holder.as_str(), record.host_type.as_str()), ("a WebJobs host", ""));
+    assert!(record.sharing.is_none() && record.acquired_at.is_none());
+    assert_eq!(fields.get(TOKEN), before.get(TOKEN));
+}

@@ -135,6 +135,7 @@ mod tests {
     #[test]
     fn s33_a_priority_fits_a_signed_number_of_every_language() {
         assert_eq!(Priority::new(2_147_483_647), Ok(Priority::MAX));
+        assert_eq!((Priority::NONE.get(), Priority::MAX.get()), (0, 2_147_483_647));
         let error = Priority::new(2_147_483_648).unwrap_err();
         assert_eq!(error.to_string(), "2147483648 is no priority; 0 to 2147483647 is allowed");
     }
@@ -142,6 +143,7 @@ mod tests {
     #[test]
     fn s34_a_share_has_a_name_of_at_most_256_bytes() {
         assert!(ShareName::new(&"ø".repeat(128)).is_ok());
+        assert_eq!(ShareName::new("workers").unwrap().to_string(), "workers");
         let longer = "x".repeat(257);
         for (name, problem) in [
             ("", "is empty"),

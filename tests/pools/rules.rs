@@ -1,7 +1,7 @@
 //! Each rule by itself (S28 to S32).
 
-use leasehold::hold::{self, Event, Failure, StoreFailure, StoreFailureKind, Terms};
-use leasehold::lock::{Permit, Permits};
+use leasehold::hold::{self, Event, Failure, Memory, StoreFailure, StoreFailureKind, Terms};
+use leasehold::lock::{FencingToken, Permit, Permits};
 use leasehold::queue::Action;
 
 use crate::kit::store::unknown;
@@ -39,6 +39,52 @@ fn s28_s36_the_number_stands_in_the_record_of_each_grant() {
     let number = rig.grant(ANN, 3);
     let machine = rig.pool.machine(permit(number)).unwrap();
     assert_eq!(machine.known().unwrap().record().permits, Permits::new(3).ok());
+}
+
+#[test]
+fn s5_s28_what_is_known_of_a_permit_is_brought_before_it_is_tried() {
+    let mut rig = Rig::new();
+    assert!(rig.pool.is_new(permit(1)) && !rig.pool.is_new(Permit::FIRST));
+    let highest = FencingToken::from_u64(1 << 52);
+    rig.pool.remember(permit(1), Memory { highest, ..Memory::default() });
+    assert!(!rig.pool.is_new(permit(1)));
+    assert!(rig.pool.highest().eq(highest.map(|token| (permit(1), token))));
+    // What is brought once more is older.
+    rig.pool.remember(permit(1), Memory::default());
+    assert_eq!(rig.pool.highest().count(), 1);
+}
+
+#[test]
+fn s10_s28_the_newest_hand_off_of_each_permit_is_known() {
+    let mut rig = Rig::new();
+    let held = [ANN, BOB].map(|caller| (caller, rig.grant(caller, 2)));
+    assert!(held.iter().all(|(_, number)| rig.pool.handed(permit(*number)).is_none()));
+    for (caller, next) in [(held[0], CAT), (held[1], DAN)] {
+        rig.arrive(next, terms(2, secs(60)));
+        rig.release(caller.0);
+        assert_eq!(rig.granted(next).0, caller.1);
+        assert!(rig.pool.handed(permit(caller.1)).is_some());
+    }
+    assert_eq!(rig.pool.validity(ANN), None);
+    assert!(rig.pool.validity(DAN).is_some_and(|until| until > rig.at()));
+}
+
+#[test]
+fn s6_s28_what_comes_late_of_a_permit_that_nobody_wants_goes_back() {
+    let (mut plain, mut rig) = Rig::pair();
+    plain.grant(ANN, 1);
+    rig.arrive(BOB, terms(2, secs(60)));
+    while rig.sent.front().is_some_and(|(tried, _)| *tried == Permit::FIRST) {
+        rig.serve_one();
+    }
+    let (number, acquire) = rig.sent.pop_front().unwrap();
+    rig.leave(BOB);
+    // It is given up, and what it may have acquired goes back before it does acquire.
+    rig.pass(secs(5));
+    let late = rig.in_store(number, &acquire);
+    rig.on(number, late);
+    rig.serve();
+    assert!(!rig.is_leased(number));
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! How holds end: S1, S13 to S15, S17.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, one_try, outage, released, secs,
-    store_failure, terms,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, not_confirmed, one_try, outage, released, saved,
+    secs, store_failure, terms,
 };
 use crate::hold::{
-    Action, CallerId, Event, Failure, HolderCall, LossReason, NotConfirmed, Notice, StoreFailure,
-    StoreFailureKind, Terms,
+    Action, CallerId, Event, Failure, HolderCall, LossReason, NotConfirmed, Notice, SaveOutcome,
+    StoreFailure, StoreFailureKind, Terms,
 };
 
 pub(super) fn throttled() -> Failure {
@@ -372,4 +372,23 @@ fn s4_what_time_has_ended_is_over_before_a_caller_is_looked_at() {
         rig.arrive(CAT, terms());
         assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired), "drains: {drains}");
     }
+}
+
+#[test]
+fn s16_s26_who_was_silent_and_saves_at_its_end_hands_nothing_on() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { resumable: true, ..terms() });
+    rig.arrive(BOB, terms());
+    rig.pass(millis(1));
+    rig.sent.clear();
+    rig.save(ANN, 1, "page 7");
+    let write = rig.request();
+    rig.silent(ANN);
+    rig.release_of(ANN, &grant);
+    rig.serve_one(&write);
+    // It may have gone on elsewhere: the store says whether the lease is still to be given back.
+    let told = rig.told();
+    assert!(matches!(saved(&told, 1), Some(SaveOutcome::Saved { .. })), "{told:?}");
+    assert!(!is_granted(&told, BOB));
+    rig.serve();
+    assert!(is_granted(&rig.told(), BOB));
 }

@@ -313,3 +313,43 @@ fn s15_a_resume_under_way_goes_on_at_the_replacement() {
     rig.serve();
     assert!(rig.is_leased());
 }
+
+#[test]
+fn s6_s15_what_is_being_acquired_goes_back_when_the_hand_over_is_over() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, terms());
+    let acquire = rig.request();
+    rig.on(Event::HandOverStarted { ends: rig.at() + secs(2) });
+    rig.pass(secs(1));
+    assert!(rig.sent.is_empty(), "it may be answered yet: {:?}", rig.sent);
+    rig.pass(secs(1));
+    assert!(rig.sent.iter().any(is_release), "{:?}", rig.sent);
+    rig.serve_one(&acquire);
+    rig.serve();
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s15_s22_a_holder_with_notice_has_until_the_hand_over_is_over() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { resumable: true, ..terms() });
+    rig.break_softly(&grant);
+    rig.pass_served(secs(6));
+    rig.told();
+    rig.on(Event::HandOverStarted { ends: rig.at() + secs(2) });
+    assert!(!is_interrupted(&rig.told()));
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+}
+
+#[test]
+fn s15_s26_a_last_save_has_until_the_hand_over_is_over() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { resumable: true, ..terms() });
+    rig.save(ANN, 1, "page 7");
+    rig.release_of(ANN, &grant);
+    rig.on(Event::HandOverStarted { ends: rig.at() + secs(2) });
+    rig.pass(millis(100));
+    assert!(!is_interrupted(&rig.told()));
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+}

@@ -139,6 +139,14 @@ fn s22_two_looks_in_a_row_without_an_answer_end_the_hold() {
     assert_eq!(loss(&rig.told(), ANN), None);
     rig.pass(millis(1_600));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
+    // So do two that fail.
+    let (mut rig, _) = with_notice();
+    for failed in 1..=2 {
+        assert_eq!(loss(&rig.told(), ANN), None, "before look {failed}");
+        rig.pass(millis(1_000));
+        rig.fail(outage());
+    }
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
     // One that fails between two that succeed ends nothing.
     let (mut rig, _) = with_notice();
     for _ in 0..3 {
@@ -179,6 +187,28 @@ fn s22_a_break_through_this_sidecar_that_was_of_another_lease_ends_nothing() {
     assert_eq!(rig.hold.state(), "held");
     rig.pass_served(secs(40));
     assert_eq!(loss(&rig.told(), ANN), None, "it is renewed as before");
+}
+
+#[test]
+fn s22_a_break_through_this_sidecar_that_met_another_tools_is_a_loss() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.table_mut().break_softly(None);
+    rig.on(Event::LeaseBroken { ends_now: false });
+    let look = rig.request();
+    rig.serve_one(&look);
+    let told = rig.told();
+    assert_eq!((revoked(&told, ANN), loss(&told, ANN)), (None, Some(LossReason::Broken)));
+}
+
+#[test]
+fn s11_s22_a_lock_whose_lease_runs_out_does_not_rest_under_it() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { min_hold: secs(60), ..terms() });
+    rig.break_softly(&grant);
+    rig.pass_served(secs(6));
+    assert!(revoked(&rig.told(), ANN).is_some());
+    rig.release_of(ANN, &grant);
+    let release = rig.request();
+    assert!(matches!(release, Action::Store { what: Request::Release { .. }, .. }), "{release:?}");
 }
 
 #[test]
@@ -320,4 +350,27 @@ fn s22_a_hold_is_not_called_revoked_before_its_note_was_read() {
     assert!(rig.hold.holding().is_some_and(|holding| holding.active && !holding.revoked));
     rig.serve_one(&look);
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
+}
+
+#[test]
+fn s22_who_is_silent_is_not_told_that_its_lease_runs_out() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { resumable: true, ..terms() });
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    rig.silent(ANN);
+    assert!(rig.hold.holding().is_some_and(|holding| holding.disconnected));
+    rig.break_softly(&grant);
+    rig.serve_one(&renewal);
+    let told = rig.told();
+    assert_eq!((revoked(&told, ANN), loss(&told, ANN)), (None, Some(LossReason::Broken)));
+    assert!(!rig.hold.holding().is_some_and(|holding| holding.disconnected));
+}
+
+#[test]
+fn s3_s22_a_lease_that_runs_out_is_looked_at_at_once_after_a_suspected_pause() {
+    let (mut rig, _) = with_notice();
+    rig.pass(millis(100));
+    assert!(rig.sent.is_empty());
+    rig.on(Event::PauseSuspected);
+    assert!(matches!(rig.sent.front(), Some(Action::Store { what: Request::Look { .. }, .. })));
 }

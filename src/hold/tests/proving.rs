@@ -353,3 +353,22 @@ fn s1_s17_a_break_from_here_that_ends_while_a_lease_is_proven_is_met_by_one_more
     rig.serve_one(&again);
     assert!(!is_granted(&rig.told(), BOB), "its lease is gone");
 }
+
+#[test]
+fn s11_a_rest_that_the_store_refuses_to_take_back_is_left_to_end_by_itself() {
+    let (mut rig, write) = leased(at_least(40));
+    rig.serve_one(&write);
+    rig.leave(BOB);
+    let mut refused = 0;
+    rig.run(secs(30), |rig| {
+        while let Some(action) = rig.sent.pop_front() {
+            if matches!(action, Action::Store { what: Request::Write { .. }, .. }) {
+                refused += 1;
+                rig.on(failed(&action, refusal()).unwrap());
+            } else {
+                rig.serve_one(&action);
+            }
+        }
+    });
+    assert_eq!((refused, rig.is_leased(), rig.hold.is_idle()), (1, false, true));
+}

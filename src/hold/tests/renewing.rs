@@ -386,3 +386,17 @@ fn loss_detail(told: &[Action]) -> &str {
     };
     detail
 }
+
+#[test]
+fn s3_a_renewal_that_is_answered_after_the_next_one_asks_for_no_further_one() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let first = rig.request();
+    let late = rig.do_in_store(&first);
+    rig.pass(secs(3));
+    let second = rig.request();
+    rig.serve_one(&second);
+    rig.on(late);
+    rig.pass(millis(100));
+    assert!(rig.sent.is_empty(), "{:?}", rig.sent);
+}

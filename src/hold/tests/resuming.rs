@@ -1,11 +1,15 @@
 //! Holds that go on at a sidecar that did not grant them, or at the same one again: S16.
 
+use std::sync::Arc;
+
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, not_confirmed, one_try, released, secs,
     terms,
 };
-use crate::hold::{Action, Event, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms};
-use crate::record::{Labels, Record};
+use crate::hold::{
+    Action, Event, Granted, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms,
+};
+use crate::record::{Labels, Record, Sharing};
 
 #[test]
 fn s16_who_was_silent_goes_on_at_the_same_sidecar() {
@@ -56,21 +60,37 @@ fn s16_what_a_client_does_not_bring_is_read_from_the_record() {
         labels,
         ..Record::default()
     };
-    let brought = Record { labels: Labels::default(), ..record.clone() };
+    let sharing = Sharing { yields: true, ..Sharing::default() }.boxed();
+    let record = Record { sharing, host_type: "Shop".to_owned(), ..record };
+    let sidecar = "another".into();
+    let (labels, sharing) = (Labels::default(), None);
+    let brought = Record { labels, sharing, sidecar, ..record.clone() };
     let (mut rig, grant) = Rig::with_holder(ANN, Terms { record: record.clone(), ..terms() });
+    let before = rig.record();
     rig.restart();
     rig.resume(BOB, &grant, Terms { record: brought.clone(), ..terms() }, secs(9));
     rig.serve();
+    let sidecar = Arc::clone(&brought.sidecar);
+    let record = Record { sidecar: Arc::clone(&sidecar), ..record };
     assert_eq!(rig.hold.holding().unwrap().terms.record, record);
+    let (generation, after) = (2, rig.record());
+    let write = after.write.clone();
+    assert_eq!(after, Record { generation, sidecar, write, ..before });
 
     // The same for who was handed the lock on, but for the labels, which are the first holder's.
-    let (mut rig, _) = Rig::with_holder(ANN, Terms { record: record.clone(), ..terms() });
-    rig.arrive(CAT, terms());
+    let former = Record { host_type: String::new(), ..record.clone() };
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { record: former, ..terms() });
+    rig.pass_served(secs(1));
+    let sharing = record.sharing.clone();
+    rig.arrive(CAT, Terms { record: Record { sharing, ..terms().record }, ..terms() });
     rig.release(ANN);
     let handed_on = rig.granted(CAT);
     rig.restart();
     rig.resume(BOB, &handed_on, Terms { record: brought, ..terms() }, secs(9));
     rig.serve();
+    let after = rig.record();
+    let shown = (after.token, after.acquired_at, after.host_type.as_str());
+    assert_eq!(shown, (Some(handed_on.token), Some(handed_on.acquired_at), "Shop"));
     let expected = Record { labels: Labels::default(), ..record };
     assert_eq!(rig.hold.holding().unwrap().terms.record, expected);
 }
@@ -108,7 +128,7 @@ fn s16_a_token_of_another_epoch_is_lost_even_if_its_lease_can_be_renewed() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     let older = crate::lock::FencingToken::from_u64(grant.token.value() - 4_096).unwrap();
-    rig.resume(BOB, &crate::hold::Granted { token: older, ..grant }, terms(), secs(9));
+    rig.resume(BOB, &Granted { token: older, ..grant }, terms(), secs(9));
     rig.serve();
     assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
 }
@@ -390,4 +410,52 @@ fn s16_a_resume_given_up_leaves_the_lease_alone() {
     rig.pass_served(secs(1));
     assert!(rig.is_leased());
     assert_eq!(rig.told(), []);
+}
+
+#[test]
+fn s16_a_release_with_a_later_generation_than_a_resume_shows_that_a_repeat_went_on_elsewhere() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.serve_comebacks();
+    let later = Granted { generation: grant.generation + 1, ..grant };
+    rig.release_of(BOB, &later);
+    let told = rig.told();
+    let moved =
+        |action: &Action| matches!(action, Action::Tell { caller: BOB, notice: Notice::Moved });
+    assert!(told.iter().any(moved), "{told:?}");
+    rig.pass_served(secs(30));
+    let told = rig.told();
+    assert_eq!((not_confirmed(&told, BOB), rig.hold.is_idle()), (None, true), "{told:?}");
+}
+
+#[test]
+fn s10_s16_nothing_is_handed_on_while_the_record_is_read_because_a_renewal_met_another() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.pass(secs(6));
+    rig.table_mut().touch();
+    let renewal = rig.request();
+    rig.serve_one(&renewal);
+    assert!(matches!(rig.sent.front(), Some(Action::Store { what: Request::Read, .. })));
+    rig.release_of(ANN, &grant);
+    assert!(!is_granted(&rig.told(), BOB), "somebody may have it elsewhere");
+    rig.pass_served(secs(20));
+    assert!(is_granted(&rig.told(), BOB));
+}
+
+#[test]
+fn s16_a_resume_that_meets_one_elsewhere_before_its_renewal_is_refused() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.serve_comebacks();
+    let renewal = rig.request();
+    other.resume(CAT, &grant, terms(), secs(9));
+    other.serve();
+    other.granted(CAT);
+    rig.serve_one(&renewal);
+    rig.serve();
+    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
 }

@@ -371,7 +371,7 @@ impl Rig {
         self.now += span;
     }
 
-    pub(super) fn run(&mut self, span: Duration, answer: impl Fn(&mut Self)) {
+    pub(super) fn run(&mut self, span: Duration, mut answer: impl FnMut(&mut Self)) {
         let end = self.now + span;
         while let Some(at) = self.hold.poll_timeout().filter(|at| at.since_boot() <= end) {
             self.now = self.now.max(at.since_boot());

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
 use super::table::Table;
 use crate::hold::{
-    Action, Event, Idle, LossReason, Memory, Notice, Request, Settings, State, Terms, Wait,
+    Action, Event, Idle, LossReason, Memory, NotConfirmed, Notice, Purpose, Request, Settings,
+    State, Terms, Wait,
 };
 use crate::queue::PlainLock;
 use crate::record::Record;
@@ -211,6 +212,8 @@ fn each_reason_of_a_loss_has_its_name() {
     assert_eq!(names.len(), LossReason::ALL.len());
     assert!(names.iter().all(|name| name.contains(|letter: char| letter.is_ascii_lowercase())));
     assert_eq!(LossReason::Taken.as_str(), "taken");
+    let names = NotConfirmed::ALL.map(NotConfirmed::as_str);
+    assert_eq!(names, ["no_answer", "lease_gone", "left_to_expire"]);
 }
 
 #[test]
@@ -220,9 +223,51 @@ fn s12_a_caller_that_goes_leaves_nothing_in_the_queue() {
     rig.arrive(BOB, named("order-7"));
     rig.on(Event::TimePassed);
     let before = rig.hold.waiters();
+    assert!(before.contains("order-7"), "{before}");
     rig.arrive(CAT, named("order-8"));
     rig.leave(CAT);
     rig.on(Event::TimePassed);
     let after = rig.hold.waiters();
     assert_eq!(after.replace("next: 2", "next: 1"), before);
+}
+
+#[test]
+fn what_the_store_is_asked_for_is_known() {
+    let mut rig = Rig::new();
+    assert_eq!((rig.hold.serves(), rig.hold.renewed_lease()), (None, None));
+    rig.arrive(ANN, terms());
+    assert_eq!((rig.hold.serves(), rig.hold.renewed_lease()), (Some(ANN), None));
+    rig.serve();
+    let grant = rig.granted(ANN);
+    assert_eq!(rig.hold.serves(), Some(ANN));
+    assert_eq!(rig.hold.renewed_lease(), Some((grant.valid_until, grant.lease_duration)));
+    rig.save(ANN, 1, "page 7");
+    assert!(!rig.hold.is_saving_last());
+    rig.release_of(ANN, &grant);
+    assert!(rig.hold.is_saving_last());
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
+    rig.pass_served(secs(1));
+    assert_eq!(rig.hold.renewed_lease(), None, "it is not renewed");
+}
+
+#[test]
+fn s7_s16_a_read_for_who_comes_back_is_as_urgent_as_a_claim() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    let id = |action: &Action| match action {
+        Action::Store { request, .. } => *request,
+        other => panic!("{other:?}"),
+    };
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    let until = grant.valid_until;
+    assert_eq!(rig.hold.purpose(id(&renewal)), Purpose::Hold { until });
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    let read = rig.request();
+    assert_eq!(rig.hold.purpose(id(&read)), Purpose::Comeback);
+    let believed = rig.at() + secs(9);
+    rig.serve_one(&read);
+    let renewal = rig.request();
+    assert_eq!(rig.hold.purpose(id(&renewal)), Purpose::Resume { until: believed });
+    assert_eq!(rig.hold.renewed_lease(), Some((believed, grant.lease_duration)));
 }

@@ -1,0 +1,221 @@
+//! A lock of a share, which a sidecar that has enough of them leaves to others at first (S34).
+
+use std::time::Duration;
+
+use super::proving::of;
+use super::rig::{ANN, BOB, Rig, is_busy, is_granted, one_try, outage, secs, store_failure, terms};
+use crate::hold::{
+    Action, Failure, Request, ShareUse, Standing, StoreFailure, StoreFailureKind, Terms,
+};
+use crate::record::{Record, ShareName, Sharing};
+
+fn shared() -> Terms {
+    let share = ShareName::new("workers").ok();
+    let sharing = Sharing { share, ..Sharing::default() }.boxed();
+    Terms { record: Record { sharing, ..terms().record }, ..terms() }
+}
+
+/// A sidecar that has so many locks of the share, beside one that has none.
+fn sidecar(held: u32) -> Rig {
+    let mut rig = Rig::new();
+    stand(&mut rig, Standing { held, patience: secs(3), not_before: None, turn: true });
+    rig
+}
+
+fn stand(rig: &mut Rig, standing: Standing) {
+    rig.hold.stand(standing);
+}
+
+fn is_read(action: &Action) -> bool {
+    matches!(action, Action::Store { what: Request::Read, .. })
+}
+
+#[test]
+fn s34_who_has_locks_of_the_share_reads_a_free_one_until_it_has_stayed_free() {
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    assert!(is_read(&rig.sent[0]), "{:?}", rig.sent);
+    assert_eq!(rig.hold.share_use(), ShareUse::Unknown);
+    rig.serve();
+    assert_eq!((is_granted(&rig.told(), ANN), rig.hold.share_use()), (false, ShareUse::Free));
+    let seen = rig.now;
+    while !is_granted(&rig.told(), ANN) {
+        rig.pass(Duration::from_millis(50));
+        rig.serve();
+    }
+    assert!(rig.now - seen >= secs(3) && rig.now - seen <= secs(4), "{:?}", rig.now - seen);
+    assert_eq!(rig.hold.share_use(), ShareUse::Held);
+}
+
+#[test]
+fn s34_who_has_none_of_the_share_or_tries_once_leaves_nothing_to_others() {
+    for (held, arrival) in [(0, shared()), (1, Terms { wait: Duration::ZERO, ..shared() })] {
+        let mut rig = sidecar(held);
+        rig.arrive(ANN, arrival);
+        assert!(!is_read(&rig.sent[0]), "{:?}", rig.sent);
+        assert_eq!(rig.hold.share_use(), ShareUse::Acquiring);
+        rig.serve();
+        assert!(is_granted(&rig.told(), ANN));
+    }
+}
+
+#[test]
+fn s34_a_lock_that_was_had_here_is_left_to_others_anew() {
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    rig.pass_served(secs(4));
+    let grant = rig.granted(ANN);
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    stand(&mut rig, Standing { held: 1, patience: secs(3), not_before: None, turn: true });
+    rig.arrive(BOB, shared());
+    rig.pass_served(Duration::from_millis(2_500));
+    assert!(!is_granted(&rig.told(), BOB));
+    rig.pass_served(secs(2));
+    assert!(is_granted(&rig.told(), BOB));
+}
+
+#[test]
+fn s34_a_lock_that_is_read_to_be_free_is_acquired_at_once_where_there_is_no_other_of_its_share() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, shared());
+    stand(&mut other, Standing { held: 0, patience: secs(3), not_before: None, turn: true });
+    other.arrive(BOB, shared());
+    while !other.sent.front().is_some_and(is_read) {
+        other.serve();
+        other.pass(Duration::from_millis(50));
+    }
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    let read = other.request();
+    other.serve_one(&read);
+    assert!(other.sent.front().is_some_and(|action| !is_read(action)), "{:?}", other.sent);
+}
+
+#[test]
+fn s12_s34_a_free_lock_is_acquired_at_once_for_one_try_that_came_while_it_was_read() {
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    rig.arrive(BOB, Terms { wait: Duration::ZERO, ..shared() });
+    let read = rig.request();
+    assert!(is_read(&read), "{read:?}");
+    rig.serve_one(&read);
+    rig.serve();
+    assert!(is_granted(&rig.told(), ANN));
+}
+
+#[test]
+fn s34_one_lock_of_a_share_is_acquired_at_a_time() {
+    let mut rig = sidecar(0);
+    stand(&mut rig, Standing { held: 0, patience: secs(0), not_before: None, turn: false });
+    rig.arrive(ANN, shared());
+    rig.pass(secs(2));
+    assert!(rig.sent.is_empty(), "{:?}", rig.sent);
+    stand(&mut rig, Standing { held: 0, patience: secs(0), not_before: None, turn: true });
+    rig.pass(Duration::from_millis(250));
+    rig.serve();
+    assert!(is_granted(&rig.told(), ANN));
+}
+
+#[test]
+fn s34_a_free_lock_is_acquired_no_sooner_than_another_of_the_share_allows() {
+    let mut rig = sidecar(1);
+    let not_before = Some(rig.at() + secs(9));
+    stand(&mut rig, Standing { held: 1, patience: secs(3), not_before, turn: true });
+    rig.arrive(ANN, shared());
+    rig.pass_served(secs(8));
+    assert!(!is_granted(&rig.told(), ANN));
+    rig.pass_served(secs(2));
+    assert!(is_granted(&rig.told(), ANN));
+}
+
+#[test]
+fn s34_s12_who_reads_in_place_of_an_acquire_is_told_that_the_store_fails() {
+    let refused = StoreFailure {
+        kind: StoreFailureKind::Denied,
+        message: "no".to_owned(),
+        retry_after: None,
+    };
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    rig.fail(Failure::Refused(refused.clone()));
+    assert_eq!(store_failure(&rig.told(), ANN), Some(StoreFailureKind::Denied));
+    for failure in [outage(), Failure::NotDone(refused)] {
+        let mut rig = sidecar(1);
+        rig.arrive(ANN, Terms { wait: secs(4), ..shared() });
+        rig.run(secs(5), |rig| {
+            while !rig.sent.is_empty() {
+                assert!(is_read(&rig.sent[0]), "it is not acquired unread: {:?}", rig.sent);
+                rig.fail(failure.clone());
+            }
+        });
+        assert!(store_failure(&rig.told(), ANN).is_some(), "{failure:?}");
+    }
+}
+
+/// Beside an acquire that was refused the record only says who has the lock.
+#[test]
+fn s12_a_holder_that_cannot_be_read_has_the_lock_all_the_same() {
+    let refused = Failure::Refused(StoreFailure {
+        kind: StoreFailureKind::Denied,
+        message: "no".to_owned(),
+        retry_after: None,
+    });
+    for failure in [outage(), refused] {
+        let (mut rig, mut other) = Rig::pair();
+        rig.grant(ANN, terms());
+        other.arrive(BOB, Terms { wait: secs(20), ..terms() });
+        let mut reads = 0;
+        for _ in 0..210 {
+            rig.pass_served(Duration::from_millis(100));
+            other.run(Duration::from_millis(100), |other| {
+                while let Some(action) = other.sent.front() {
+                    if is_read(action) {
+                        reads += 1;
+                        other.fail(failure.clone());
+                    } else {
+                        let action = other.request();
+                        other.serve_one(&action);
+                    }
+                }
+            });
+        }
+        let told = other.told();
+        assert!(reads > 0 && is_busy(&told, BOB), "{reads} reads, {told:?}");
+    }
+}
+
+#[test]
+fn s12_every_fourth_poll_reads_the_record() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    other.arrive(BOB, terms());
+    let mut polls = Vec::new();
+    for _ in 0..500 {
+        rig.pass_served(Duration::from_millis(100));
+        other.run(Duration::from_millis(100), |other| {
+            while let Some(action) = other.sent.front() {
+                polls.push(is_read(action));
+                let action = other.request();
+                other.serve_one(&action);
+            }
+        });
+    }
+    // The first one reads the record beside the acquire.
+    let acquires: Vec<_> = polls.split(|read| *read).map(<[bool]>::len).collect();
+    let between = &acquires[1..acquires.len() - 1];
+    assert!(between.len() > 1 && between.iter().all(|acquires| *acquires == 3), "{acquires:?}");
+}
+
+#[test]
+fn s35_only_who_wants_its_share_rebalanced_says_so() {
+    let mut rig = sidecar(1);
+    rig.arrive(ANN, shared());
+    assert!(!rig.hold.rebalances());
+    assert_eq!(rig.hold.share().map(ShareName::as_str), Some("workers"));
+    rig.arrive(BOB, Terms { rebalance: true, ..of(1, shared()) });
+    assert!(rig.hold.rebalances());
+    let mut rig = Rig::new();
+    rig.arrive(ANN, one_try());
+    assert_eq!(rig.hold.share(), None);
+}
