@@ -45,7 +45,8 @@ func (c *Client) Lead(ctx context.Context, spec LeaseSpec, run func(ctx context.
 		case ctx.Err() != nil:
 			return gaveUp(ctx)
 		case term.hold != nil:
-			failures = 0
+			// It is no failure.
+			failures = -1
 		case !passes(err):
 			return err
 		}

@@ -77,7 +77,7 @@ async def a_loss_ends_what_its_term_runs_and_the_lock_is_taken_again(made: Bench
 async def pauses_grow_while_the_lock_cannot_be_taken_and_a_grant_begins_anew(made: Bench) -> None:
     pauses = Pauses()
     failed = [await slept(pauses.failed("f", leasehold.LeaseholdError("away"))) for _ in range(9)]
-    assert all(0.1 <= pause <= limit for pause, limit in zip(failed, [2, 4, 8, *[10] * 6], strict=True))
+    assert all(0.1 <= pause <= limit for pause, limit in zip(failed, [1, 2, 4, 8, *[10] * 5], strict=True))
     assert max(failed) > 1
     pauses.granted()
     assert 0.1 <= await slept(pauses.pause()) <= 1

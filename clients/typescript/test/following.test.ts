@@ -59,8 +59,8 @@ const TERMS: readonly [readonly Answer[], () => boolean, Refusing | undefined, n
   [["granted"], leaves, undefined, [0], undefined, 1],
   [["granted"], leaves, AWAY, [0], "UNAVAILABLE", 1],
   [["granted"], throws, undefined, [0], BOOM, 1],
-  [[AWAY, "lost", "busy", "granted"], leaves, undefined, [0, 1_050, 3_100, 7_150], undefined, 1],
-  [[AWAY, AWAY, "granted", DENIED], stays, undefined, [0, 1_050, 3_100, 3_650], "PERMISSION_DENIED", 1],
+  [[AWAY, "lost", "busy", "granted"], leaves, undefined, [0, 550, 1_600, 3_650], undefined, 1],
+  [[AWAY, AWAY, "granted", DENIED], stays, undefined, [0, 550, 1_600, 2_150], "PERMISSION_DENIED", 1],
 ];
 
 for (const [answers, body, failing, moments, end, releases] of TERMS) {

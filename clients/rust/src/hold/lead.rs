@@ -128,6 +128,7 @@ impl<W> Leading<'_, W> {
                 _ = &mut stop => return Ok(None),
                 held = holding => held,
             };
+            let is_failure = held.is_err();
             match held {
                 Ok(hold) => match self.term(hold, stop.as_mut()).await? {
                     Ended::Over => failures = 0,
@@ -142,7 +143,7 @@ impl<W> Leading<'_, W> {
                 _ = &mut stop => return Ok(None),
                 () = pause_after(failures) => {}
             }
-            failures = failures.saturating_add(1);
+            failures = failures.saturating_add(u32::from(is_failure));
         }
     }
 

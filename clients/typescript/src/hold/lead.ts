@@ -32,10 +32,10 @@ export async function* lead(candidate: Candidate): AsyncGenerator<Hold, void, un
       failures = 0;
     } catch (error) {
       if (isClosed() || !mayLeadLater(error)) throw error;
-      failures += 1;
     }
     if (term !== undefined) yield* during(term);
     await sleep(leadPauseMs(failures, Math.random()), signal);
+    if (term === undefined) failures += 1;
   }
 }
 

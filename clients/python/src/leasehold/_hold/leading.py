@@ -74,8 +74,8 @@ class Pauses:
     async def failed(self, name: str, error: LeaseholdError) -> None:
         """Pause after a try that has failed."""
         _log.warning("%s cannot be led yet, and is tried again: %s", name, error)
-        self._failures += 1
         await self.pause()
+        self._failures += 1
 
     async def pause(self) -> None:
         """Pause for a random while."""
