@@ -178,7 +178,7 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 		defer cancel()
 		// S33 to S35: terms are asked for with them.
 		over := s.leads(ctx, LeaseSpec{Priority: 3, Yields: true, Share: "workers", Rebalance: true}, term.run)
-		const asks = "hold priority 3 yields share workers"
+		const asks = "hold wait_without_end priority 3 yields share workers"
 		for range 2 {
 			spec := request[*leaseholdv1.HoldLeaseRequest](s).GetSpec()
 			want(s, spec.GetWaitWithoutEnd() && spec.GetRebalance(), "a leader waits without end:", spec)
@@ -206,13 +206,13 @@ func TestWhatATermReturnsDecidesWhetherAnotherFollows(t *testing.T) {
 
 func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *stage) {
 	over := s.leads(s.Context(), LeaseSpec{}, func(ctx context.Context, _ *Hold) error { <-ctx.Done(); return nil })
-	s.wantSent("hold")
+	s.wantSent("hold wait_without_end")
 	refuse := func(code codes.Code, pause int64) {
 		s.breaks(0, status.Error(code, "not now"))
 		s.pass(s.clock() + pause - 1)
 		s.wantSent()
 		s.pass(s.clock() + 1)
-		s.wantSent("hold")
+		s.wantSent("hold wait_without_end")
 	}
 	for i, code := range []codes.Code{
 		codes.Unavailable, codes.ResourceExhausted, codes.Aborted, codes.DeadlineExceeded, codes.Internal, codes.Canceled,
@@ -225,7 +225,7 @@ func (stories) PausesGrowWhileNoSidecarAnswersAndARefusalForGoodEndsLeading(s *s
 	s.pass(s.clock() + 10_000)
 	s.start()
 	s.pass(s.clock() + 10_000)
-	s.wantSent("hold")
+	s.wantSent("hold wait_without_end")
 	s.breaks(0, status.Error(codes.PermissionDenied, "no"))
 	as[*RefusedError](s, (<-over).err)
 	for _, code := range []codes.Code{codes.InvalidArgument, codes.DataLoss, codes.FailedPrecondition} {

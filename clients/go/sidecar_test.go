@@ -128,7 +128,7 @@ func (s *sidecar) wordsLocked(request proto.Message) string {
 		if resume := request.GetResume(); resume != nil {
 			return s.resumeLocked(resume)
 		}
-		for _, name := range []protoreflect.Name{"wait", "permits", "priority", "yields", "share"} {
+		for _, name := range []protoreflect.Name{"wait", "wait_without_end", "permits", "priority", "yields", "share"} {
 			if spec.Has(spec.Descriptor().Fields().ByName(name)) {
 				said += strings.TrimSuffix(" "+string(name)+" "+valueOf(spec, name), " true")
 			}

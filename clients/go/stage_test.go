@@ -25,6 +25,8 @@ type stage struct {
 	runs   *Runs
 	began  time.Time
 	until  string
+	// finish ends the work of a term or of a run.
+	finish chan error
 
 	// What follows is guarded by the sidecar's mutex.
 	slept       time.Duration
@@ -51,7 +53,7 @@ func sinceBase(instant BootInstant) int64 {
 // newStage takes options of the client and of the sidecar's server.
 func newStage(t *testing.T, kernel string, with ...any) *stage {
 	t.Helper()
-	s := &stage{T: t, sidecar: &sidecar{kernel: kernel, answers: map[string]any{}}, began: time.Now(), until: "null"}
+	s := &stage{T: t, sidecar: &sidecar{kernel: kernel, answers: map[string]any{}}, began: time.Now(), until: "null", finish: make(chan error)}
 	s.isValid = func() bool { hold := s.hold(); return hold != nil && hold.Valid() }
 	opts := []Option{WithEndpoint("unix:///sidecar")}
 	for _, option := range with {

@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -41,7 +42,7 @@ type deed struct {
 	Wait                  int64
 	MaxHold               int64 `json:"max_hold"`
 	Permits, Priority     uint32
-	Yields                bool
+	Yields, Fails         bool
 	Share, Value, Outcome string
 }
 
@@ -186,8 +187,24 @@ func (s *stage) compare(next step) {
 	}
 }
 
+// goesOn is what a term or a run is for: it goes on until the holder finishes it, or it is to end.
+func (s *stage) goesOn(ctx context.Context, begun string, hold *Hold, run *Run) error {
+	s.has(hold, run)
+	s.locked(func() { s.told = append(s.told, begun) })
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-s.finish:
+		return err
+	}
+}
+
 // do is what the holder does, and what comes of it.
 func (s *stage) do(name string, of deed) {
+	if name == "finish" {
+		s.finish <- map[bool]error{true: errWork}[of.Fails]
+		return
+	}
 	ctx := s.Context()
 	done, err := map[string]func() (any, error){
 		"hold": func() (any, error) {
@@ -197,6 +214,16 @@ func (s *stage) do(name string, of deed) {
 			})
 			s.has(hold, nil)
 			return "held", err
+		},
+		"lead": func() (any, error) {
+			return "done", s.client.Lead(ctx, LeaseSpec{Key: LockKey{Function: "f"}, OnEvent: s.hear}, func(ctx context.Context, term *Hold) error {
+				return s.goesOn(ctx, fmt.Sprint("term ", term.FencingToken()), term, nil)
+			})
+		},
+		"every": func() (any, error) {
+			return "done", s.client.Every(ctx, s.nightly(), func(ctx context.Context, run *Run) error {
+				return s.goesOn(ctx, fmt.Sprint("run ", run.Attempt()), run.hold, run)
+			})
 		},
 		"next_run": func() (any, error) {
 			run, err := s.runs.Next(ctx)
@@ -240,5 +267,5 @@ func nameOfError(err error) string {
 	case *RefusedError:
 		return "refused " + string(err.Reason)
 	}
-	return map[error]string{ErrClosed: "closed"}[err]
+	return map[error]string{ErrClosed: "closed", errWork: "failed"}[err]
 }

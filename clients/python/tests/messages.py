@@ -159,4 +159,5 @@ def _hold(spec: hold_pb2.LeaseSpec) -> str:
     wait = duration(spec.wait) // MILLISECOND
     parts = {"wait": wait, "permits": spec.permits if spec.permits > 1 else 0, "priority": spec.priority}
     said = "".join(f" {name} {value}" for name, value in parts.items() if value)
+    said = " wait_without_end" * spec.wait_without_end + said
     return "hold" + said + (" yields" if spec.yields else "") + (f" share {spec.share}" if spec.share else "")

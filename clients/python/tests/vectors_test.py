@@ -91,6 +91,10 @@ class _Sidecar(FakeSidecar):
         return await super().ask(name, request, peer, metadata)
 
 
+class _FailedError(Exception):
+    """What work fails with."""
+
+
 class _Stage:
     """A client in a time of its own, and a sidecar that does what a vector says."""
 
@@ -102,6 +106,7 @@ class _Stage:
         self._told: list[str] = []
         self._returned: list[str] = []
         self._deeds: Final[dict[str, asyncio.Task[None]]] = {}
+        self._finish: asyncio.Future[None]
         self._calls: Final = made.client._calls()
         self._runs: Final = made.client.runs(CRON, function="f", on_event=self._tell)
 
@@ -121,6 +126,9 @@ class _Stage:
         for name, said in step.get("refuse", {}).items():
             self._sidecar.answer(name, refusal(**said))
         for name, deed in step.get("do", {}).items():
+            if name == "finish":
+                self._end_work(**deed)
+                continue
             self._deeds[name] = asyncio.create_task(self._do(name, deed))
         await settled()
         stream = self._sidecar.calls[step.get("on", 0) - 1]
@@ -171,6 +179,8 @@ class _Stage:
     async def _do(self, name: str, deed: Said) -> None:
         try:
             done = await self._done(name, deed)
+        except _FailedError:
+            done = "failed"
         except leasehold.LeaseholdError as error:
             done = named(error)
         except asyncio.CancelledError:
@@ -188,6 +198,8 @@ class _Stage:
             return f"run {run.attempt}"
         hold, done = self._sidecar.hold, "done"
         match name, hold:
+            case "lead" | "every", _:
+                await (self._lead() if name == "lead" else self._every())
             case "close", _:
                 self._deeds["next_run"].cancel()
             case "complete", AsyncRun():
@@ -203,6 +215,30 @@ class _Stage:
             case _:
                 raise AssertionError(name)
         return done
+
+    async def _lead(self) -> None:
+        async for term in self._made.client.lead("f", on_event=self._tell):
+            async with term:
+                await self._work(term, f"term {term.fencing_token}")
+                return
+
+    async def _every(self) -> None:
+        await self._made.client.every(
+            CRON, lambda run: self._work(run, f"run {run.attempt}"), function="f", on_event=self._tell
+        )
+
+    async def _work(self, hold: AsyncHold, begun: str) -> None:
+        """Go on until the holder finishes it, or it is cancelled."""
+        self._sidecar.hold = hold
+        self._told.append(begun)
+        self._finish = asyncio.get_running_loop().create_future()
+        await self._finish
+
+    def _end_work(self, *, fails: bool = False) -> None:
+        if fails:
+            self._finish.set_exception(_FailedError())
+        else:
+            self._finish.set_result(None)
 
     def _tell(self, event: leasehold.HoldEvent | leasehold.ScheduleEvent) -> None:
         """Take in what the holder is told, but the grant, which the hold itself is."""

@@ -183,7 +183,8 @@ export class Sidecar {
     const { permits = 1, priority, yields, share, ...spec } = request.start?.value ?? LeaseSpec.create();
     const counts = { wait: milliseconds(spec.wait), permits: permits - 1 && permits, priority };
     const counted = Object.entries(counts).map(([name, count]) => count > 0 && `${name} ${String(count)}`);
-    return sentence("hold", ...counted, yields && "yields", share !== "" && `share ${share}`);
+    const endless = spec.waitWithoutEnd && "wait_without_end";
+    return sentence("hold", endless, ...counted, yields && "yields", share !== "" && `share ${share}`);
   }
 
   #resume({ resumeToken, toldValidUntil, attemptId }: Resume): string {

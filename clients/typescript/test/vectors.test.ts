@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import type { Completion, HoldEvent, LeaseSpec, ScheduleEvent } from "../src/index.js";
+import type { Completion, Hold, HoldEvent, LeaseSpec, Run, ScheduleEvent } from "../src/index.js";
 import { BusyError, LostError, RefusedError } from "../src/index.js";
 import type { Refusing, Said } from "./messages.js";
 import type { Runs } from "./stage.js";
@@ -16,6 +16,7 @@ interface Deed extends Pick<LeaseSpec, "permits" | "priority" | "yields" | "shar
   max_hold?: number;
   value?: string;
   outcome?: string;
+  fails?: boolean;
 }
 
 interface Step {
@@ -63,16 +64,23 @@ function readVectors(file: string): Vector[] {
 /** What a subscription is closed with. */
 const CLOSED = new Error("closed");
 
+/** What work fails with: without a text, for which a vector has no words. */
+const FAILED = new Error("");
+
 /** Does what a vector says, and compares what comes of it. */
 class Player extends Stage {
   readonly #stop = new AbortController();
   readonly #runs: Runs;
   #until: number | null = null;
+  #told: string[] = [];
   #returned: string[] = [];
+  #finish: (fails: boolean) => void = () => undefined;
 
   constructor(kernel: string) {
     super(kernel);
-    const listeners = { onEvent: this.onEvent, onHoldEvent: this.onEvent };
+    // The pauses of who leads are the longest.
+    this.replace(Math, "random", () => 1);
+    const listeners = { onEvent: this.#hear, onHoldEvent: this.#hear };
     this.#runs = this.client.runs({ function: "f", cron: "30 2 * * *" }, { signal: this.#stop.signal, ...listeners });
   }
 
@@ -107,9 +115,9 @@ class Player extends Stage {
     const { sent = [], told = [], returned = [], open, max_hold } = step;
     const { hold } = this;
     const until = hold?.isValid() === true ? hold.remainingMs() + this.now : null;
-    const seen = { ...this.sidecar.taken(), told: this.events.map(inWords), returned: this.#returned, until };
+    const seen = { ...this.sidecar.taken(), told: this.#told, returned: this.#returned, until };
     const wanted = { sent, faults: [], told, returned, until: this.#until };
-    [this.events, this.#returned] = [[], []];
+    [this.#told, this.#returned] = [[], []];
     const at = `at ${String(step.at)}`;
     assert.deepEqual(seen, wanted, at);
     if (open !== undefined) assert.deepEqual(this.sidecar.open, open, at);
@@ -117,7 +125,30 @@ class Player extends Stage {
     if (max_hold !== undefined) assert.equal((limit ?? NaN) + this.now, max_hold, at);
   }
 
+  readonly #hear = (event: HoldEvent | ScheduleEvent): void => {
+    if (event.type !== "granted") this.#told.push(inWords(event));
+  };
+
+  /** Goes on until the holder finishes it, or it is to end. */
+  async #work(hold: Hold | Run, begun: string, signal: AbortSignal): Promise<void> {
+    this.hold = hold;
+    this.#told.push(begun);
+    await new Promise<void>((resolve, reject) => {
+      this.#finish = (fails) => {
+        if (fails) reject(FAILED);
+        else resolve();
+      };
+      signal.addEventListener("abort", () => {
+        reject(signal.reason as Error);
+      });
+    });
+  }
+
   async #do(name: string, deed: Deed): Promise<void> {
+    if (name === "finish") {
+      this.#finish(deed.fails === true);
+      return;
+    }
     const done = await this.#done(name, deed).catch((error: unknown) => nameOf(error, name));
     this.#returned.push(`${name} ${done}`);
   }
@@ -130,8 +161,22 @@ class Player extends Stage {
     const { hold } = this;
     switch (name) {
       case "hold":
-        this.hold = await this.client.hold({ function: "f", waitMs, ...more }, { onEvent: this.onEvent });
+        this.hold = await this.client.hold({ function: "f", waitMs, ...more }, { onEvent: this.#hear });
         return "held";
+      case "lead":
+        await this.client.withTerms(
+          { function: "f" },
+          (signal, term) => this.#work(term, `term ${String(term.fencingToken)}`, signal),
+          { onEvent: this.#hear },
+        );
+        return "done";
+      case "every":
+        await this.client.every(
+          { function: "f", cron: "30 2 * * *" },
+          (run, signal) => this.#work(run, `run ${String(run.attempt)}`, signal),
+          { onEvent: this.#hear, onHoldEvent: this.#hear },
+        );
+        return "done";
       case "next_run":
         this.hold = await next(this.#runs);
         return `run ${String(this.hold.attempt)}`;
@@ -175,6 +220,7 @@ function bare(value: string): string {
 
 function nameOf(error: unknown, deed: string): string {
   if (error === CLOSED) return "closed";
+  if (error === FAILED) return "failed";
   if (error instanceof BusyError) return `busy ${bare(error.reason)}`;
   if (error instanceof LostError) return `lost ${bare(error.loss.reason)}`;
   if (deed === "release") return "unconfirmed";

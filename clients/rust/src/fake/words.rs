@@ -281,6 +281,7 @@ fn specified(spec: &LeaseSpec) -> String {
     let wait = duration(spec.wait.as_ref()).as_millis();
     let permits = spec.permits.unwrap_or(1);
     for (is, part) in [
+        (spec.wait_without_end, " wait_without_end".to_owned()),
         (wait > 0, format!(" wait {wait}")),
         (permits > 1, format!(" permits {permits}")),
         (spec.priority > 0, format!(" priority {}", spec.priority)),

@@ -12,6 +12,9 @@ use crate::hold::tests::taken;
 use crate::proto::HoldLeaseRequest;
 use crate::proto::hold_lease_request::Start;
 
+/// A leader waits without end.
+const ASKED: &str = "hold wait_without_end";
+
 /// What the work of a term does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
@@ -107,7 +110,7 @@ async fn work_that_comes_back_ends_leading_with_its_value_or_error() {
                 assert!(matches!(error, Error::Protocol(_)) && work == Work::Fails, "{error}");
             }
         }
-        assert_eq!(bench.asked(), ["hold", "release 1"]);
+        assert_eq!(bench.asked(), [ASKED, "release 1"]);
     }
     // S13: the lock may have been another's while it worked.
     bench.sidecar.answer("release_lease", &taken());
@@ -124,7 +127,7 @@ async fn s22_work_that_comes_back_after_its_notice_is_followed_by_another_term()
     let (_term, stream) = leader.term(&mut bench).await;
     stream.tell(&json!({"revoked": {"by": {}}}));
     let (_term, _stream) = leader.term(&mut bench).await;
-    assert_eq!(bench.asked(), ["hold", "release 1", "hold"]);
+    assert_eq!(bench.asked(), [ASKED, "release 1", ASKED]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, oneshot};
 
 use super::{Hold, HoldEvent};
 use crate::boot_clock::BootInstant;
@@ -22,6 +22,13 @@ fn millis(span: Duration) -> u64 {
 
 fn since_base(instant: BootInstant) -> u64 {
     millis(instant.since_boot()) - base("ours")
+}
+
+/// What work fails with.
+const FAILED: &str = "the work has failed";
+
+fn nightly() -> Subscription {
+    Subscription::new("f", ScheduleSpec::cron("30 2 * * *"))
 }
 
 /// What the holder has.
@@ -55,6 +62,8 @@ struct Holder {
     had: Arc<Mutex<Option<Had>>>,
     runs: Arc<tokio::sync::Mutex<Option<Runs>>>,
     closed: Arc<Notify>,
+    /// Ends the work of a term or of a run, and says whether it fails.
+    finish: Arc<Mutex<Option<oneshot::Sender<bool>>>>,
     told: UnboundedSender<String>,
     returned: UnboundedSender<String>,
 }
@@ -64,6 +73,13 @@ impl Holder {
     async fn does(self, sidecar: Arc<Sidecar>, name: String, deed: Value) {
         let done = match name.as_str() {
             "hold" => self.hold(&deed).await,
+            "lead" => self.lead(&sidecar).await,
+            "every" => self.every(&sidecar).await,
+            "finish" => {
+                let fails = deed["fails"].as_bool().unwrap_or(false);
+                self.finish.lock().unwrap().take().unwrap().send(fails).unwrap();
+                return;
+            }
             "next_run" => {
                 // A caller that closes drops the question.
                 tokio::select! {
@@ -118,11 +134,35 @@ impl Holder {
         Ok(format!("run {attempt}"))
     }
 
+    async fn lead(&self, sidecar: &Sidecar) -> Result<String, Error> {
+        let work = async |term: Arc<Hold>| {
+            self.work(&term, format!("term {}", term.fencing_token()), sidecar).await
+        };
+        self.client.lead(LeaseSpec::new("f"), work).await.map(|()| "done".to_owned())
+    }
+
+    async fn every(&self, sidecar: &Sidecar) -> Result<String, Error> {
+        let work = async |run: Arc<Run>| {
+            let done = self.work(run.hold(), format!("run {}", run.attempt()), sidecar).await;
+            // Without a text, for which a vector has no words.
+            done.map_err(|_failed| "")
+        };
+        self.client.every(nightly(), work).await.map(|()| "done".to_owned())
+    }
+
+    /// Goes on until the holder finishes it, or it is dropped.
+    async fn work(&self, hold: &Hold, begun: String, sidecar: &Sidecar) -> Result<(), Error> {
+        sidecar.believe(hold.state());
+        let _gone = self.told.send(begun);
+        let (finish, finished) = oneshot::channel();
+        *self.finish.lock().unwrap() = Some(finish);
+        if finished.await.unwrap() { Err(Error::Protocol(FAILED)) } else { Ok(()) }
+    }
+
     fn subscribe(&self) -> Runs {
         let (sender, events) = unbounded_channel();
         self.tell(events, text_between);
-        let nightly = Subscription::new("f", ScheduleSpec::cron("30 2 * * *"));
-        self.client.runs(nightly).events(sender).with_hold_events()
+        self.client.runs(nightly()).events(sender).with_hold_events()
     }
 
     /// Notes what is told.
@@ -166,6 +206,8 @@ struct Stage {
     streams: Vec<Stream>,
     holder: Holder,
     until: Option<u64>,
+    /// Whether the holder leads, or runs something on each occurrence.
+    hears_of_work_only: bool,
     told: UnboundedReceiver<String>,
     returned: UnboundedReceiver<String>,
 }
@@ -179,11 +221,13 @@ impl Stage {
             had: Arc::default(),
             runs: Arc::default(),
             closed: Arc::default(),
+            finish: Arc::default(),
             told: tell,
             returned: give,
         };
         let (words, streams) = (Words::new(kernel), Vec::new());
-        Self { bench, words, streams, holder, until: None, told, returned }
+        let (until, hears_of_work_only) = (None, false);
+        Self { bench, words, streams, holder, until, hears_of_work_only, told, returned }
     }
 
     fn is_valid(&self) -> bool {
@@ -226,6 +270,7 @@ impl Stage {
             self.bench.sidecar.refuse(call_of(name), status(said));
         }
         for (name, deed) in entries(&step["do"]) {
+            self.hears_of_work_only |= matches!(name.as_str(), "lead" | "every");
             let (holder, sidecar) = (self.holder.clone(), Arc::clone(&self.bench.sidecar));
             tokio::spawn(holder.does(sidecar, name.clone(), deed.clone()));
         }
@@ -274,7 +319,11 @@ impl Stage {
             is_replaced |= stream.is_granted;
         }
         let told: Vec<_> = std::iter::from_fn(|| self.told.try_recv().ok()).collect();
-        assert_eq!(told, texts(&step["told"]), "at {at}: told");
+        let mut expected = texts(&step["told"]);
+        if self.hears_of_work_only {
+            expected.retain(|text| text.starts_with("term ") || text.starts_with("run "));
+        }
+        assert_eq!(told, expected, "at {at}: told");
         let mut returned: Vec<_> = std::iter::from_fn(|| self.returned.try_recv().ok()).collect();
         let mut expected = texts(&step["returned"]);
         if step["do"].get("close").is_some() {
@@ -339,6 +388,9 @@ fn texts(value: &Value) -> Vec<String> {
 fn name_of(error: &Error) -> String {
     if let Error::Lost(loss) = error {
         return format!("lost {}", loss.reason.as_str());
+    }
+    if matches!(error, Error::Protocol(FAILED)) {
+        return "failed".to_owned();
     }
     format!("refused {}", error.reason().map_or("", |reason| reason.as_str()))
 }

@@ -252,6 +252,7 @@ final class Said {
   private static String asked(LeaseSpec spec) {
     long wait = Durations.fromWire(spec.getWait()).toMillis();
     return "hold"
+        + (spec.getWaitWithoutEnd() ? " wait_without_end" : "")
         + (wait > 0 ? " wait " + wait : "")
         + (spec.getPermits() > 1 ? " permits " + spec.getPermits() : "")
         + (spec.getPriority() > 0 ? " priority " + spec.getPriority() : "")

@@ -31,6 +31,9 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Predicate;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -40,6 +43,18 @@ import org.junit.jupiter.api.TestFactory;
 /** Plays proto/vectors/client.jsonl and runs.jsonl; docs/clients.md says what they mean. */
 class VectorsTest {
   private static final Path VECTORS = Path.of("../../proto/vectors");
+  private static final ScheduleSpec NIGHTLY = ScheduleSpec.of("f").cron("30 2 * * *");
+
+  /** What work fails with: without a text, for which a vector has no words. */
+  @SuppressWarnings("OverrideThrowableToString") // It is the text of a failure.
+  private static final class FailedException extends RuntimeException {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public String toString() {
+      return "";
+    }
+  }
 
   /** A line that begins a vector, and the steps that follow it. */
   private record Vector(JsonObject head, List<JsonObject> steps) {}
@@ -86,6 +101,10 @@ class VectorsTest {
     private final List<String> told = new ArrayList<>();
     private final List<String> returned = new ArrayList<>();
     private volatile Kept held;
+
+    /** Ends the work of a term or of a run: well, or by an error. */
+    private volatile CompletableFuture<?> work;
+
     private final Runs runs;
     private Optional<Long> until = Optional.empty();
 
@@ -105,7 +124,7 @@ class VectorsTest {
       ClientContext.Limits limits =
           new ClientContext.Limits(Duration.ofSeconds(10), Constants.SILENCE);
       client = new GrpcLeaseholdClient(new ClientContext(connections, clock, engine, limits));
-      runs = client.runs(ScheduleSpec.of("f").cron("30 2 * * *"), this::tell);
+      runs = client.runs(NIGHTLY, this::tell);
     }
 
     @Override
@@ -171,7 +190,15 @@ class VectorsTest {
     private boolean isBusy() throws InterruptedException {
       Thread.sleep(0, 50_000);
       deeds.removeIf(deed -> deed.getState() == Thread.State.TERMINATED);
-      return deeds.stream().anyMatch(deed -> deed.getState() != Thread.State.WAITING);
+      return deeds.stream().anyMatch(Stage::isAwake);
+    }
+
+    /** Also one that seems to wait still for what has come already. */
+    private static boolean isAwake(Thread deed) {
+      boolean isWoken =
+          LockSupport.getBlocker(deed) instanceof ForkJoinPool.ManagedBlocker blocker
+              && blocker.isReleasable();
+      return deed.getState() != Thread.State.WAITING || deed.isInterrupted() || isWoken;
     }
 
     /** Lets a thread that was woken come to what a step says: until then it seems to wait. */
@@ -309,6 +336,32 @@ class VectorsTest {
                   ((Hold) held).extend(Duration.ofMillis(deed.get("max_hold").getAsLong()));
                   return "done";
                 });
+        case "lead" ->
+            block(
+                name,
+                () ->
+                    client.lead(
+                        LeaseSpec.of("f"),
+                        this::tell,
+                        term -> {
+                          work((Kept) term, "term " + term.fencingToken());
+                          return "done";
+                        }));
+        case "every" ->
+            block(
+                name,
+                () -> {
+                  client.every(
+                      NIGHTLY, this::tell, run -> work((Kept) run, "run " + run.attempt()));
+                  return "done";
+                });
+        case "finish" -> {
+          if (deed.has("fails")) {
+            work.completeExceptionally(new FailedException());
+          } else {
+            work.complete(null);
+          }
+        }
         case "next_run" ->
             block(
                 name,
@@ -329,6 +382,16 @@ class VectorsTest {
         }
         default -> throw new AssertionError("there is no deed " + name);
       }
+    }
+
+    /** Goes on until the holder finishes it, or it is interrupted. */
+    private void work(Kept hold, String begun) throws InterruptedException {
+      held = hold;
+      work = new CompletableFuture<>();
+      synchronized (this) {
+        told.add(begun);
+      }
+      Calls.await(work);
     }
 
     /** Does what may block. */
@@ -360,6 +423,9 @@ class VectorsTest {
     }
 
     private static String nameOf(Throwable error, String deed) {
+      if (error instanceof FailedException) {
+        return "failed";
+      }
       if (error instanceof BusyException busy) {
         return "busy " + bare(busy.reason());
       }

@@ -7,7 +7,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -152,14 +151,16 @@ public final class ClientContext implements AutoCloseable {
 
   /** Waits for so long; fails when the client is closed meanwhile. */
   public void rest(Duration pause) throws InterruptedException {
-    CountDownLatch end = new CountDownLatch(1);
-    Runnable ended = end::countDown;
+    CompletableFuture<Boolean> isClosed = new CompletableFuture<>();
+    Runnable ended = () -> isClosed.complete(true);
     add(ended);
+    Future<?> timer = after(pause, () -> isClosed.complete(false));
     try {
-      if (end.await(pause.toNanos(), TimeUnit.NANOSECONDS)) {
+      if (Calls.await(isClosed)) {
         throw RefusedException.of(Connection.closed());
       }
     } finally {
+      timer.cancel(false);
       remove(ended);
     }
   }
