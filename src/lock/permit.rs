@@ -132,6 +132,7 @@ impl Namespace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lock::{Container, Prefix};
 
     #[test]
     fn s28_a_lock_has_1_to_32_permits() {
@@ -146,5 +147,19 @@ mod tests {
         assert_eq!(three.each().map(Permit::number).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(three.each().all(|permit| three.contains(permit)));
         assert_eq!(Permit::new(3).map(|permit| three.contains(permit)), Some(false));
+    }
+
+    #[test]
+    fn s28_only_what_has_the_shape_of_a_hash_has_permits_in_the_layout_hashed() {
+        let container = Container::parse("locks").unwrap();
+        let prefix = Prefix::parse("v1").unwrap();
+        let namespace = Namespace { container: container.clone(), prefix, layout: Layout::Hashed };
+        let number = |last: &str| {
+            let path = LockPath::from_parts(&container, &format!("v1/{last}{MARK}3"));
+            namespace.split_permit(&path).map(|(_, permit)| permit.number())
+        };
+        assert_eq!(number(&"a".repeat(HASHED_NAME)), Some(3));
+        assert_eq!(number(&"a".repeat(HASHED_NAME - 1)), None);
+        assert_eq!(number(&"x".repeat(HASHED_NAME)), None);
     }
 }

@@ -86,7 +86,7 @@ impl Registry {
         let mut tasks: Vec<_> = self.tasks.iter().collect();
         tasks.sort_by_key(|(path, _)| *path);
         for (_, inbox) in tasks {
-            inbox.send(Command::Happened(Permit::FIRST, event()));
+            inbox.send(Command::Happened(Permit::FIRST, Box::new(event())));
         }
     }
 
@@ -133,7 +133,7 @@ impl Registry {
             // No task: the lock is not kept any more.
             let (caller, generation) = (*caller, call.generation);
             let event = Event::Call { caller, generation, call: HolderCall::Release };
-            let _ = self.send(path, Command::Happened(Permit::FIRST, event));
+            let _ = self.send(path, Command::Happened(Permit::FIRST, Box::new(event)));
         }
     }
 

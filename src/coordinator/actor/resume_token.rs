@@ -181,12 +181,11 @@ impl Content {
     fn checked(
         self,
         target: Target,
-        permit: Permit,
         request: &ResumeRequest,
         settings: &Settings,
         clock: &dyn Clock,
     ) -> Option<Resumed> {
-        let now = clock.now();
+        let (now, permit) = (clock.now(), Permit::new(self.permit)?);
         let lease_duration = Duration::from_secs(self.lease_seconds);
         if lease_duration < MIN_LEASE_DURATION || lease_duration > MAX_LEASE_DURATION {
             return None;
@@ -273,7 +272,7 @@ impl Resumed {
         let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
         let named = permit == Permit::FIRST || namespace.layout.has_permits();
         let target = content.target(namespace).filter(|_| named).ok_or(CallError::ResumeToken)?;
-        content.checked(target, permit, request, settings, clock).ok_or(CallError::ResumeToken)
+        content.checked(target, request, settings, clock).ok_or(CallError::ResumeToken)
     }
 }
 

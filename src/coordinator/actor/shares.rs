@@ -92,7 +92,7 @@ impl Task {
             let _ = self
                 .shared
                 .registry()
-                .send(&path, Command::Happened(Permit::FIRST, Event::ShareStirred));
+                .send(&path, Command::Happened(Permit::FIRST, Box::new(Event::ShareStirred)));
         }
         if begins {
             tokio::spawn(keep_balance(Arc::clone(&self.shared), name));
@@ -131,8 +131,9 @@ async fn keep_balance(shared: Arc<Shared>, name: ShareName) {
             .and_then(|known| known.share.next_move(random, now));
         if let Some(path) = chosen {
             // A task that has ended since waits for nothing.
-            let _ =
-                shared.registry().send(&path, Command::Happened(Permit::FIRST, Event::MoveAsked));
+            let _ = shared
+                .registry()
+                .send(&path, Command::Happened(Permit::FIRST, Box::new(Event::MoveAsked)));
         }
     }
 }

@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
     /// What the machines are to know as it is.
-    Happened(Permit, Event),
+    Happened(Permit, Box<Event>),
 }
 
 /// Whose hold a call is about, and the generation that its caller was answered with (S16).
@@ -220,7 +220,7 @@ impl Task {
                 self.feed_at(permit, Event::BreakBegun);
             }
             Command::Broken(permit, note) => self.broken(permit, note),
-            Command::Happened(permit, event) => self.feed_at(permit, event),
+            Command::Happened(permit, event) => self.feed_at(permit, *event),
         }
     }
 

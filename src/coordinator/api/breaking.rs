@@ -82,7 +82,7 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let Self { permit, may_arrive, .. } = *self;
-        let over = Command::Happened(permit, Event::BreakOver { may_arrive });
+        let over = Command::Happened(permit, Box::new(Event::BreakOver { may_arrive }));
         let _ = self.shared.registry().send(&self.lock, over);
     }
 }

@@ -372,3 +372,22 @@ fn s11_a_rest_that_the_store_refuses_to_take_back_is_left_to_end_by_itself() {
     });
     assert_eq!((refused, rig.is_leased(), rig.hold.is_idle()), (1, false, true));
 }
+
+#[test]
+fn s11_a_rest_whose_taking_back_is_not_answered_is_taken_back_under_the_same_lease() {
+    let (mut rig, write) = leased(at_least(40));
+    rig.serve_one(&write);
+    rig.leave(BOB);
+    let is_write =
+        |action: &Action| matches!(action, Action::Store { what: Request::Write { .. }, .. });
+    while !rig.sent.front().is_some_and(is_write) {
+        let action = rig.request();
+        rig.serve_one(&action);
+    }
+    rig.fail(outage());
+    assert!(rig.sent.is_empty(), "it is not given back yet: {:?}", rig.sent);
+    rig.pass(secs(2));
+    assert!(rig.sent.front().is_some_and(is_write), "{:?}", rig.sent);
+    rig.serve();
+    assert_eq!((rig.is_leased(), rig.record().resting_until), (false, None));
+}

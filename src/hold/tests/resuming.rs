@@ -452,9 +452,11 @@ fn s16_a_resume_that_meets_one_elsewhere_before_its_renewal_is_refused() {
     rig.resume(BOB, &grant, terms(), secs(9));
     rig.serve_comebacks();
     let renewal = rig.request();
+    let before = rig.record();
     other.resume(CAT, &grant, terms(), secs(9));
     other.serve();
     other.granted(CAT);
+    assert_ne!(rig.record().write, before.write, "each write has a name of its own");
     rig.serve_one(&renewal);
     rig.serve();
     assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
