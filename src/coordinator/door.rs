@@ -62,7 +62,7 @@ impl Coordinator {
 
     /// Whether the hold with this lease id is here, on this lock.
     pub(crate) fn has_hold(&self, lease_id: LeaseId, path: &LockPath) -> bool {
-        self.shared.registry().hold(lease_id).is_some_and(|entry| entry.path == *path)
+        self.shared.registry().holds.get(&lease_id).is_some_and(|entry| entry.path == *path)
     }
 
     /// A deadline so long before another one, by the same clocks (S21).

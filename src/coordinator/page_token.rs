@@ -29,7 +29,7 @@ impl fmt::Debug for PageTokens {
 }
 
 impl PageTokens {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         // From the system even in a simulated world: what is in a token is seen by nobody.
         let secret = [SystemEntropy.bits(), SystemEntropy.bits()].map(u128::to_be_bytes);
         let secret = Sha256::digest(secret.concat());

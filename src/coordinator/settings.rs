@@ -104,7 +104,7 @@ impl Host {
     }
 
     /// S28: in the layout `webjobs` a lock has one permit.
-    pub(crate) fn check_permits(&self, field: &'static str) -> Result<(), CallError> {
+    pub(super) fn check_permits(&self, field: &'static str) -> Result<(), CallError> {
         let layout = self.namespace.layout;
         if layout.has_permits() { Ok(()) } else { Err(CallError::NoPermits { field }) }
     }

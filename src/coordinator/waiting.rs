@@ -10,8 +10,9 @@ use super::settings::Settings;
 
 /// All that wait at this sidecar, and the limits for them.
 #[derive(Debug)]
-pub(crate) struct AllWaiting {
+pub(super) struct AllWaiting {
     limit: usize,
+    pub(super) max_holds: usize,
     max_resumes: usize,
     /// How many holds there may be, those that are resumed here included.
     all_holds: usize,
@@ -42,19 +43,19 @@ pub(crate) struct Wait {
 }
 
 impl AllWaiting {
-    pub(crate) fn new(settings: &Settings) -> Arc<Self> {
-        let (limit, max_resumes) = (settings.max_waiters, settings.max_resumes);
-        let all_holds = settings.max_holds.saturating_add(max_resumes);
-        Arc::new(Self { limit, max_resumes, all_holds, counts: Mutex::default() })
+    pub(super) fn new(settings: &Settings) -> Arc<Self> {
+        let Settings { max_holds, max_resumes, max_waiters: limit, .. } = *settings;
+        let all_holds = max_holds.saturating_add(max_resumes);
+        Arc::new(Self { limit, max_holds, max_resumes, all_holds, counts: Mutex::default() })
     }
 
     /// How many locks there may be that somebody here holds or waits for.
-    pub(crate) const fn most_locks(&self) -> usize {
+    pub(super) const fn most_locks(&self) -> usize {
         self.all_holds.saturating_add(self.limit)
     }
 
     /// Counts one that waits, if there is a place for it.
-    pub(crate) fn begin(self: &Arc<Self>, kind: WaitKind) -> Result<Wait, CallError> {
+    pub(super) fn begin(self: &Arc<Self>, kind: WaitKind) -> Result<Wait, CallError> {
         let mut counts = self.counts();
         let taken = sum(&counts, WaitKind::takes_place);
         let is_resumed = kind == WaitKind::ResumedSubscriber;
@@ -71,7 +72,7 @@ impl AllWaiting {
     }
 
     /// Whether another caller may go on with a hold, where there are so many holds.
-    pub(crate) fn check_resume(&self, holds: usize) -> Result<(), CallError> {
+    pub(super) fn check_resume(&self, holds: usize) -> Result<(), CallError> {
         let resumes = sum(&self.counts(), |kind| kind == WaitKind::Resume);
         if holds.max(resumes) < self.all_holds { Ok(()) } else { Err(self.too_many_resumes()) }
     }
@@ -81,12 +82,12 @@ impl AllWaiting {
     }
 
     /// How many callers wait for a lock.
-    pub(crate) fn callers(&self) -> usize {
+    pub(super) fn callers(&self) -> usize {
         sum(&self.counts(), WaitKind::is_caller)
     }
 
     /// How many subscribers of schedules there are.
-    pub(crate) fn subscribers(&self) -> usize {
+    pub(super) fn subscribers(&self) -> usize {
         sum(&self.counts(), |kind| !kind.is_caller())
     }
 
@@ -105,7 +106,7 @@ impl WaitKind {
     }
 
     /// Whether it asks for a hold, and not only for something to be written.
-    pub(crate) const fn may_be_granted(self) -> bool {
+    pub(super) const fn may_be_granted(self) -> bool {
         !matches!(self, Self::Write)
     }
 

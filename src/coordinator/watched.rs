@@ -24,7 +24,7 @@ const LABELS: (usize, usize) = (6, 560);
 
 /// Who watches locks, one or all whose names begin alike.
 #[derive(Debug, Default)]
-pub(crate) struct Watchers {
+pub(super) struct Watchers {
     watched: HashMap<LockPath, watch::Sender<u64>>,
     /// By what the names in the container begin with.
     followed: HashMap<String, Arc<WatchedPrefix>>,
@@ -32,13 +32,13 @@ pub(crate) struct Watchers {
 
 impl Watchers {
     /// Lets a watcher know of changes to `path` made by this sidecar.
-    pub(crate) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
+    pub(super) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
         self.watched.retain(|_, sender| sender.receiver_count() > 0);
         self.watched.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
     }
 
     /// Those who follow the locks under `prefix`, and whether there were none.
-    pub(crate) fn follow(
+    pub(super) fn follow(
         &mut self,
         prefix: &str,
         budget: &Arc<Budget>,
@@ -52,12 +52,12 @@ impl Watchers {
     }
 
     /// Nobody can follow the locks under `prefix` by what was kept until now.
-    pub(crate) fn unfollow(&mut self, prefix: &str) {
+    pub(super) fn unfollow(&mut self, prefix: &str) {
         self.followed.remove(prefix);
     }
 
     /// Whether somebody still follows the locks under `prefix`; if not, whoever comes begins anew.
-    pub(crate) fn keeps_following(&mut self, prefix: &str) -> bool {
+    pub(super) fn keeps_following(&mut self, prefix: &str) -> bool {
         let goes_on = self.followed.get(prefix).is_some_and(|followed| followed.has_followers());
         if !goes_on {
             self.unfollow(prefix);
@@ -65,12 +65,12 @@ impl Watchers {
         goes_on
     }
 
-    pub(crate) fn changed(&self, path: &LockPath) {
+    pub(super) fn changed(&self, path: &LockPath) {
         self.tell_watchers(path, false);
     }
 
     /// The same, and nobody holds the lock unless it was handed on here.
-    pub(crate) fn released(&self, path: &LockPath) {
+    pub(super) fn released(&self, path: &LockPath) {
         self.tell_watchers(path, true);
     }
 
@@ -88,7 +88,7 @@ impl Watchers {
 
 /// What all followers of the same locks share.
 #[derive(Debug)]
-pub(crate) struct WatchedPrefix {
+pub(super) struct WatchedPrefix {
     state: Mutex<FollowedLocks>,
     /// Moves with everything that there is to tell; its receivers are the followers.
     ticks: watch::Sender<u64>,
@@ -98,24 +98,24 @@ pub(crate) struct WatchedPrefix {
 }
 
 #[derive(Debug)]
-pub(crate) struct FollowedLocks {
-    pub(crate) locks: BTreeMap<LockPath, FollowedLock>,
+pub(super) struct FollowedLocks {
+    pub(super) locks: BTreeMap<LockPath, FollowedLock>,
     /// The locks in the order of their newest changes.
-    pub(crate) order: BTreeMap<u64, LockPath>,
+    pub(super) order: BTreeMap<u64, LockPath>,
     budget: Arc<Budget>,
     /// The newest change.
     version: u64,
     /// How often locks were taken out.
-    pub(crate) removals: u64,
-    pub(crate) listings: u64,
+    pub(super) removals: u64,
+    pub(super) listings: u64,
     /// When the newest listing was made.
-    pub(crate) listed_at: Option<UnixMillis>,
-    pub(crate) failure: Option<CallError>,
+    pub(super) listed_at: Option<UnixMillis>,
+    pub(super) failure: Option<CallError>,
 }
 
 #[derive(Debug)]
-pub(crate) struct FollowedLock {
-    pub(crate) record: Box<LockRecord>,
+pub(super) struct FollowedLock {
+    pub(super) record: Box<LockRecord>,
     /// What it has of the budget.
     _part: Part,
     version: u64,
@@ -152,13 +152,13 @@ impl WatchedPrefix {
         self.wake.notify_one();
     }
 
-    pub(crate) fn take_changed(&self) -> BTreeMap<LockPath, bool> {
+    pub(super) fn take_changed(&self) -> BTreeMap<LockPath, bool> {
         let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *changed)
     }
 
     /// Waits until a lock has changed here.
-    pub(crate) async fn changed(&self) {
+    pub(super) async fn changed(&self) {
         self.wake.notified().await;
     }
 
@@ -166,21 +166,21 @@ impl WatchedPrefix {
         self.ticks.receiver_count() > 0
     }
 
-    pub(crate) fn follower(&self) -> watch::Receiver<u64> {
+    pub(super) fn follower(&self) -> watch::Receiver<u64> {
         self.ticks.subscribe()
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, FollowedLocks> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FollowedLocks> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is something to tell.
-    pub(crate) fn tick(&self) {
+    pub(super) fn tick(&self) {
         self.ticks.send_modify(|ticks| *ticks += 1);
     }
 
     /// Nothing is known any more: followers are told why, whenever they read.
-    pub(crate) fn fail(&self, error: CallError) {
+    pub(super) fn fail(&self, error: CallError) {
         let mut state = self.state();
         (state.locks, state.order) = (BTreeMap::new(), BTreeMap::new());
         state.failure = Some(error);
@@ -191,7 +191,7 @@ impl WatchedPrefix {
 
 impl FollowedLocks {
     /// Takes a record in, if there is memory for it.
-    pub(crate) fn put(&mut self, record: LockRecord, listing: u64) -> Result<(), CallError> {
+    pub(super) fn put(&mut self, record: LockRecord, listing: u64) -> Result<(), CallError> {
         let known = self.locks.get_mut(&record.path);
         let mut before = None;
         if let Some(known) = known {
@@ -223,7 +223,7 @@ impl FollowedLocks {
     }
 
     /// Takes out what the newest listing has not found.
-    pub(crate) fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
+    pub(super) fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
         let before = self.locks.len();
         let order = &mut self.order;
         self.locks.retain(|_, known| {
@@ -241,7 +241,7 @@ impl FollowedLocks {
 impl LockRecord {
     /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same,
     /// whether it is known from here or from the store.
-    pub(crate) fn shows_the_same(&self, other: &Self) -> bool {
+    pub(super) fn shows_the_same(&self, other: &Self) -> bool {
         fn seen(lock: &LockRecord) -> impl PartialEq {
             // Each field is named, so that the compiler asks whether a new one is shown.
             let Record {

@@ -8,7 +8,7 @@ use crate::lock::LockPath;
 /// The locks that were marked lately: of the last [`ApproximateSet::LEAST`] all are known. A mark is a part
 /// of a hash, so one lock in ten thousand may be taken for a marked one.
 #[derive(Debug, Default)]
-pub(crate) struct ApproximateSet {
+pub(super) struct ApproximateSet {
     hashes: RandomState,
     newer: HashSet<u32>,
     older: HashSet<u32>,
@@ -19,7 +19,7 @@ impl ApproximateSet {
     const LEAST: usize = (1 << 17) / 8 * 7;
 
     /// Marks a lock; whether it was not marked before.
-    pub(crate) fn insert(&mut self, path: &LockPath) -> bool {
+    pub(super) fn insert(&mut self, path: &LockPath) -> bool {
         let is_new = !self.contains(path);
         if self.newer.len() >= Self::LEAST {
             self.older = std::mem::take(&mut self.newer);
@@ -28,7 +28,7 @@ impl ApproximateSet {
         is_new
     }
 
-    pub(crate) fn contains(&self, path: &LockPath) -> bool {
+    pub(super) fn contains(&self, path: &LockPath) -> bool {
         let mark = self.mark(path);
         self.newer.contains(&mark) || self.older.contains(&mark)
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use super::brought::Brings;
 use super::caller::{Caller, HoldStream, Presence, Sink};
 use super::shared::Shared;
-use super::task::{Command, start};
+use super::task::{Command, deliver};
 use crate::coordinator::call::{CallError, Decider, HoldEvent};
 use crate::coordinator::observe::{AcquireResult, LockEvent, LockEventKind};
-use crate::coordinator::waiting::{Wait, WaitKind};
+use crate::coordinator::waiting::WaitKind;
 use crate::hold::{CallerId, StoreFailureKind, Stored, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::record::Record;
@@ -37,7 +37,7 @@ pub(crate) struct Brought {
 }
 
 impl Shared {
-    pub(crate) fn caller(
+    pub(in crate::coordinator) fn caller(
         &self,
         lease_id: LeaseId,
         host_id: HostId,
@@ -64,7 +64,7 @@ impl Shared {
 
     /// One try for the lock at this path, as `record` says who asks, for something that is written and
     /// nobody's to hold; until it is over.
-    pub(crate) async fn settle_at(
+    pub(in crate::coordinator) async fn settle_at(
         self: &Arc<Self>,
         path: &LockPath,
         record: Record,
@@ -106,7 +106,7 @@ impl Shared {
 
     /// T6: what may be written for a caller of these terms, which was then not granted, ends as returned:
     /// under the same lease, if that has not gone back yet. One try: somebody else may have gone on.
-    pub(crate) async fn withdraw(
+    pub(super) async fn withdraw(
         self: Arc<Self>,
         path: LockPath,
         terms: Arc<Terms>,
@@ -119,52 +119,32 @@ impl Shared {
         let _ = self.settle_at(&path, record, lease_duration, brought).await;
     }
 
-    pub(crate) fn come(
+    /// Lets a new caller in, within the limits, and sends it to its path's task.
+    pub(in crate::coordinator) fn come(
         self: &Arc<Self>,
         path: &LockPath,
         kind: WaitKind,
         mut caller: Caller,
         command: impl FnOnce(Box<Caller>) -> Command,
     ) -> Result<Presence, CallError> {
-        let (id, trace) = (caller.id, caller.trace.clone());
-        let come = |wait| {
-            caller.wait = Some(wait);
-            command(Box::new(caller))
-        };
-        self.admit(path, kind, come).inspect_err(|_| {
-            // What comes for a caller that was never in the queue concerns its trace alone.
-            if let Some(trace) = trace {
-                let event = LockEvent::of(path, LockEventKind::Refused);
-                trace.observe(&event, self.clock.now());
-            }
-        })?;
-        Ok(Presence::new(Arc::clone(self), path.clone(), id))
-    }
-
-    /// Sends a new caller to its path's task, which is started if there is none.
-    fn admit(
-        self: &Arc<Self>,
-        path: &LockPath,
-        kind: WaitKind,
-        command: impl FnOnce(Wait) -> Command,
-    ) -> Result<(), CallError> {
         let mut registry = self.registry();
-        if registry.is_draining() && kind != WaitKind::Write {
-            self.observe_refusal(path, AcquireResult::Failed(StoreFailureKind::ShuttingDown));
-            return Err(CallError::shutting_down());
-        }
-        let wait = registry
-            .admit(path, self.settings.max_holds, &self.waiting, kind)
-            .inspect_err(|_| self.observe_refusal(path, AcquireResult::OverLimit))?;
-        if let Err(command) = registry.send(path, command(wait)) {
-            start(self, path, |inbox| registry.add_task(path.clone(), inbox));
-            let _ = registry.send(path, command);
-        }
-        Ok(())
-    }
-
-    fn observe_refusal(&self, path: &LockPath, result: AcquireResult) {
-        let kind = LockEventKind::NotGranted { result, waited: Duration::ZERO, busy: None };
-        self.observe(&LockEvent::of(path, kind));
+        let (wait, result) = if registry.is_draining() && kind != WaitKind::Write {
+            let result = AcquireResult::Failed(StoreFailureKind::ShuttingDown);
+            (Err(CallError::shutting_down()), result)
+        } else {
+            let admitted = registry.admit(path, &self.waiting, kind);
+            (admitted, AcquireResult::OverLimit)
+        };
+        caller.wait = Some(wait.inspect_err(|_| {
+            let refused = LockEventKind::NotGranted { result, waited: Duration::ZERO, busy: None };
+            self.observe(&LockEvent::of(path, refused));
+            // What comes for a caller that was never in the queue concerns its trace alone.
+            if let Some(trace) = &caller.trace {
+                trace.observe(&LockEvent::of(path, LockEventKind::Refused), self.clock.now());
+            }
+        })?);
+        let id = caller.id;
+        deliver(self, &mut registry, path, command(Box::new(caller)));
+        Ok(Presence::new(Arc::clone(self), path.clone(), id))
     }
 }

@@ -17,7 +17,7 @@ const MOST_UNGRANTED: usize = 16;
 
 /// What a caller brings that is written beside its token.
 #[derive(Debug)]
-pub(crate) enum Brings {
+pub(in crate::coordinator) enum Brings {
     /// The occurrence that it names.
     Occurrence(Box<Named>),
     /// Whatever this decides.
@@ -26,21 +26,21 @@ pub(crate) enum Brings {
 
 /// The occurrence that a caller has named, and what has come of that.
 #[derive(Debug)]
-pub(crate) struct Named {
+pub(in crate::coordinator) struct Named {
     path: LockPath,
-    pub(crate) occurrence: Occurrence,
+    pub(super) occurrence: Occurrence,
     claimed: Option<Claimed>,
     /// The tokens that it was to be granted with: where it is decided again, it was not (T6).
     tokens: Vec<FencingToken>,
 }
 
 impl Named {
-    pub(crate) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
+    pub(in crate::coordinator) const fn new(path: LockPath, occurrence: Occurrence) -> Self {
         Self { path, occurrence, claimed: None, tokens: Vec::new() }
     }
 
     /// One that was granted before, and goes on (S16).
-    pub(crate) fn resumed(
+    pub(super) fn resumed(
         path: LockPath,
         occurrence: Occurrence,
         token: FencingToken,
@@ -51,7 +51,7 @@ impl Named {
     }
 
     /// Which attempt this token was granted for; 0 if it was granted for none.
-    pub(crate) fn attempt(&self, granted: FencingToken) -> u32 {
+    pub(super) fn attempt(&self, granted: FencingToken) -> u32 {
         match &self.claimed {
             Some(Claimed::Granted { token, attempt }) if *token == granted => *attempt,
             Some(_) | None => 0,
@@ -60,7 +60,7 @@ impl Named {
 
     /// What is written over the record that was found, beside the caller's token.
     /// `ungranted`: what others were to be granted here, and were not (T6).
-    pub(crate) fn decide(&mut self, found: &Found, ungranted: &[FencingToken]) -> Verdict {
+    pub(super) fn decide(&mut self, found: &Found, ungranted: &[FencingToken]) -> Verdict {
         let ungranted = [&self.tokens, ungranted].concat();
         let (verdict, claimed) = claim_over(found, self.occurrence, &ungranted);
         if let Claimed::Granted { token, .. } = claimed {
@@ -71,12 +71,12 @@ impl Named {
     }
 
     /// What it was to be granted with, which may be written, where it goes ungranted (T6).
-    pub(crate) fn ungranted(&self) -> Vec<FencingToken> {
+    pub(super) fn ungranted(&self) -> Vec<FencingToken> {
         self.tokens.clone()
     }
 
     /// What a caller is answered that was granted nothing; none if nothing has said so.
-    pub(crate) fn answer(&self) -> Option<Result<Outcome, CallError>> {
+    pub(super) fn answer(&self) -> Option<Result<Outcome, CallError>> {
         let path = self.path.clone();
         match self.claimed.clone()? {
             Claimed::AlreadyDone(ended) => Some(Ok(Outcome::AlreadyDone(ended))),
@@ -94,11 +94,11 @@ impl Named {
 }
 
 /// What callers of one lock have brought.
-pub(crate) type AllBrought = BTreeMap<CallerId, Brings>;
+pub(super) type AllBrought = BTreeMap<CallerId, Brings>;
 
 impl Task {
     /// A caller has come, or come back, perhaps with something to write.
-    pub(crate) fn enter(&mut self, caller: Box<Caller>, brings: Option<Brings>) -> CallerId {
+    pub(super) fn enter(&mut self, caller: Box<Caller>, brings: Option<Brings>) -> CallerId {
         let id = caller.id;
         self.callers.insert(id, caller);
         if let Some(brings) = brings {
@@ -108,7 +108,7 @@ impl Task {
     }
 
     /// Takes a caller out whose call or hold is over, with what it has brought and what repeated calls share.
-    pub(crate) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
+    pub(super) fn take_caller(&mut self, id: CallerId) -> Option<Box<Caller>> {
         let caller = self.callers.remove(&id);
         if let Some(aside) = &mut self.aside {
             let brought = aside.brought.remove(&id);
@@ -125,7 +125,7 @@ impl Task {
     }
 
     /// As [`Task::take_caller`], of one that goes without a grant: what was written for it is withdrawn (T6).
-    pub(crate) fn take_ungranted(&mut self, id: CallerId) -> Option<Box<Caller>> {
+    pub(super) fn take_ungranted(&mut self, id: CallerId) -> Option<Box<Caller>> {
         let ungranted = self.named(id).map(Named::ungranted).unwrap_or_default();
         let caller = self.take_caller(id)?;
         if caller.granted.is_none() && !ungranted.is_empty() {
@@ -136,7 +136,7 @@ impl Task {
     }
 
     /// What is written over the record that was found under the lease, as whoever brought it decides.
-    pub(crate) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
+    pub(super) fn decide(&mut self, of: WriteOf, found: &Found) -> Verdict {
         let aside = self.aside();
         match of {
             WriteOf::Grant(caller) => match aside.brought.get_mut(&caller) {
@@ -148,7 +148,7 @@ impl Task {
         }
     }
 
-    pub(crate) fn named(&self, caller: CallerId) -> Option<&Named> {
+    pub(super) fn named(&self, caller: CallerId) -> Option<&Named> {
         match self.aside.as_ref()?.brought.get(&caller)? {
             Brings::Occurrence(named) => Some(named),
             Brings::Written(_) => None,
@@ -156,7 +156,7 @@ impl Task {
     }
 
     /// What a caller is told that was granted nothing, because what it brought has said so.
-    pub(crate) fn settled_answer(
+    pub(super) fn settled_answer(
         &self,
         caller: CallerId,
         written: bool,

@@ -16,34 +16,34 @@ use crate::time::Instant;
 
 /// A caller, as its path's task knows it.
 #[derive(Debug)]
-pub(crate) struct Caller {
-    pub(crate) id: CallerId,
+pub(in crate::coordinator) struct Caller {
+    pub(in crate::coordinator) id: CallerId,
     /// The id of its hold, once it has one.
-    pub(crate) lease_id: LeaseId,
-    pub(crate) host_id: HostId,
-    pub(crate) terms: Arc<Terms>,
+    pub(in crate::coordinator) lease_id: LeaseId,
+    pub(in crate::coordinator) host_id: HostId,
+    pub(in crate::coordinator) terms: Arc<Terms>,
     /// It is a run of a schedule, or a write for one, whose log has lines of its own (T23).
-    pub(crate) is_run: bool,
+    pub(in crate::coordinator) is_run: bool,
     /// Which permit it has, or wants to resume (S28).
-    pub(crate) permit: Permit,
-    pub(crate) sink: Sink,
-    pub(crate) arrived: Instant,
-    pub(crate) granted: Option<Instant>,
+    pub(in crate::coordinator) permit: Permit,
+    pub(in crate::coordinator) sink: Sink,
+    pub(in crate::coordinator) arrived: Instant,
+    pub(in crate::coordinator) granted: Option<Instant>,
     /// When `max_hold` ends, with what has extended it (S11).
-    pub(crate) max_hold_ends: Option<Instant>,
+    pub(in crate::coordinator) max_hold_ends: Option<Instant>,
     /// What it was granted, without the checkpoint: for the resume tokens of a stream (S16).
-    pub(crate) told: Option<Box<Granted>>,
+    pub(in crate::coordinator) told: Option<Box<Granted>>,
     /// The token of its hold, or of the one that it wants to resume.
-    pub(crate) token: Option<FencingToken>,
+    pub(in crate::coordinator) token: Option<FencingToken>,
     /// Counts it among the waiting until it is granted something (S38).
-    pub(crate) wait: Option<Wait>,
+    pub(in crate::coordinator) wait: Option<Wait>,
     /// Who follows it, if anybody does.
-    pub(crate) trace: Option<TraceHandle>,
+    pub(in crate::coordinator) trace: Option<TraceHandle>,
 }
 
 /// Where a caller's answers go.
 #[derive(Debug)]
-pub(crate) enum Sink {
+pub(in crate::coordinator) enum Sink {
     /// A unary call: one answer; empty once it was given.
     Unary(Option<oneshot::Sender<Result<Outcome, CallError>>>),
     /// A stream of events, until the last one.
@@ -51,12 +51,12 @@ pub(crate) enum Sink {
 }
 
 impl Sink {
-    pub(crate) const fn is_stream(&self) -> bool {
+    pub(in crate::coordinator) const fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
 
     /// Answers a unary call; to a stream the answer is an event, too.
-    pub(crate) fn end(&mut self, answer: Result<Outcome, CallError>) {
+    pub(super) fn end(&mut self, answer: Result<Outcome, CallError>) {
         match self {
             Self::Unary(_) => self.answer(answer),
             Self::Stream(_) => self.event(answer.into()),
@@ -64,7 +64,7 @@ impl Sink {
     }
 
     /// Answers a unary call; a stream has its events instead.
-    pub(crate) fn answer(&mut self, answer: Result<Outcome, CallError>) {
+    pub(super) fn answer(&mut self, answer: Result<Outcome, CallError>) {
         if let Self::Unary(reply) = self
             && let Some(reply) = reply.take()
         {
@@ -74,7 +74,7 @@ impl Sink {
     }
 
     /// Sends an event to a stream.
-    pub(crate) fn event(&self, event: HoldEvent) {
+    pub(super) fn event(&self, event: HoldEvent) {
         if let Self::Stream(events) = self {
             let told = events.tell(event);
             debug_assert!(told, "one of each kind is unread at the most");
@@ -84,7 +84,7 @@ impl Sink {
 
 /// Tells the task when a caller goes away before it has its answer.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(in crate::coordinator) struct Presence {
     shared: Arc<Shared>,
     path: LockPath,
     id: CallerId,
@@ -92,17 +92,17 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    pub(crate) const fn new(shared: Arc<Shared>, path: LockPath, id: CallerId) -> Self {
+    pub(super) const fn new(shared: Arc<Shared>, path: LockPath, id: CallerId) -> Self {
         Self { shared, path, id, done: false }
     }
 
     /// The answer is with the caller: its going away means nothing any more.
-    pub(crate) const fn done(&mut self) {
+    pub(in crate::coordinator) const fn done(&mut self) {
         self.done = true;
     }
 
     /// The answer of a call that can be repeated is with its caller.
-    pub(crate) fn confirm(&self) {
+    pub(in crate::coordinator) fn confirm(&self) {
         self.send(Command::Confirm(self.id));
     }
 
@@ -139,7 +139,7 @@ pub struct HoldStream {
 }
 
 impl HoldStream {
-    pub(crate) fn of(
+    pub(in crate::coordinator) fn of(
         come: impl FnOnce(Sink) -> Result<Presence, CallError>,
     ) -> Result<Self, CallError> {
         let (teller, events) = unread();

@@ -17,7 +17,7 @@ use crate::lock::Permit;
 const DETAIL: &str = "an internal error of the sidecar ended this hold; its lease expires";
 
 /// Runs `task` to its end. A panic ends its holds as lost and its waits as failed.
-pub(crate) async fn run(mut task: Box<Task>, mut commands: Commands) {
+pub(super) async fn run(mut task: Box<Task>, mut commands: Commands) {
     let running = AssertUnwindSafe(task.run(&mut commands));
     if running.catch_unwind().await.is_err() {
         task.give_up(commands);
@@ -60,7 +60,7 @@ impl Task {
             };
             let reason = LossReason::Expired;
             let memory = memories.entry(caller.permit).or_default();
-            if let Some(entry) = registry.hold(caller.lease_id) {
+            if let Some(entry) = registry.holds.get(&caller.lease_id) {
                 memory.believe(entry.valid_until);
             }
             registry.end_hold(caller.lease_id, caller.id, HoldEnd::Lost(reason));

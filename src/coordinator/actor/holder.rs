@@ -29,14 +29,14 @@ pub(crate) struct Saving {
 
 /// What to save, and where the outcome goes.
 #[derive(Debug)]
-pub(crate) struct SaveCall {
-    pub(crate) saving: Saving,
-    pub(crate) reply: oneshot::Sender<SaveOutcome>,
+pub(in crate::coordinator) struct SaveCall {
+    pub(in crate::coordinator) saving: Saving,
+    pub(in crate::coordinator) reply: oneshot::Sender<SaveOutcome>,
 }
 
 /// The calls of one lock that wait for the outcome of a save.
 #[derive(Debug, Default)]
-pub(crate) struct Saves {
+pub(super) struct Saves {
     last: u64,
     waiting: BTreeMap<SaveId, SaveCall>,
 }
@@ -50,7 +50,7 @@ impl Saves {
     }
 
     /// What else is written with a save (T8).
-    pub(crate) fn decide(&self, id: SaveId, found: &Found) -> Verdict {
+    pub(super) fn decide(&self, id: SaveId, found: &Found) -> Verdict {
         let decider = self.waiting.get(&id).and_then(|save| save.saving.decider.as_ref());
         decider.map_or(Verdict::Nothing, |decider| decider.decide(found))
     }
@@ -65,7 +65,7 @@ impl Saves {
 
 impl Task {
     /// Asks something of a hold; its validity then.
-    pub(crate) fn ask(&mut self, call: HoldCall, what: HolderCall) -> Result<Validity, CallError> {
+    pub(super) fn ask(&mut self, call: HoldCall, what: HolderCall) -> Result<Validity, CallError> {
         let HoldCall { lease_id, generation } = call;
         if let Some(caller) = self.holder(lease_id) {
             self.feed(Event::Call { caller, generation, call: what });
@@ -74,7 +74,7 @@ impl Task {
     }
 
     /// Extends a hold; its newest resume token has the new bound (S16).
-    pub(crate) fn extend(
+    pub(super) fn extend(
         &mut self,
         call: HoldCall,
         max_hold: Duration,
@@ -84,12 +84,12 @@ impl Task {
         caller.map(|caller| self.extended(caller, validity)).ok_or(CallError::UnknownLease)
     }
 
-    pub(crate) fn extended(&self, caller: &Caller, validity: Validity) -> Extended {
+    pub(super) fn extended(&self, caller: &Caller, validity: Validity) -> Extended {
         let (resume_token, max_hold_ends) = (self.resume_token(caller), self.max_hold_ends(caller));
         Extended { validity, resume_token, max_hold_ends }
     }
 
-    pub(crate) fn resume_token(&self, caller: &Caller) -> String {
+    pub(super) fn resume_token(&self, caller: &Caller) -> String {
         let namespace = &self.shared.settings.host.namespace;
         let named = self.named(caller.id);
         resume_token::make(namespace, caller, named, self.shared.clock.as_ref())
@@ -110,7 +110,7 @@ impl Task {
         Err(CallError::failed(StoreFailureKind::Unavailable, message))
     }
 
-    pub(crate) fn note_validity(
+    pub(super) fn note_validity(
         &self,
         lease_id: LeaseId,
         valid_until: Instant,
@@ -123,7 +123,7 @@ impl Task {
     }
 
     /// A hold that is not over. What time has ended is over, also for who only asks (S4).
-    pub(crate) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
+    pub(super) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
         let validity = self.ask(call, HolderCall::Validity);
         let caller = self.holder(call.lease_id);
         let holding = self.queue.holdings().find(|(_, holding)| Some(holding.caller) == caller);
@@ -135,7 +135,8 @@ impl Task {
             true => self.shared.validity(holding.told_until),
             false => validity?,
         };
-        let at_risk = self.shared.registry().hold(call.lease_id).is_some_and(|hold| hold.at_risk);
+        let at_risk =
+            self.shared.registry().holds.get(&call.lease_id).is_some_and(|hold| hold.at_risk);
         let state = match (holding.disconnected, holding.revoked, at_risk) {
             (true, _, _) => HoldState::Disconnected,
             (false, true, _) => HoldState::Revoked,
@@ -157,12 +158,12 @@ impl Task {
     }
 
     /// When the hold of this caller ends at the latest, with what has extended it (S11).
-    pub(crate) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
+    pub(super) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
         caller.max_hold_ends.map(|at| self.shared.deadline(at))
     }
 
     /// Asks the machine to save; what the hold is answered tells whether it could ask at all.
-    pub(crate) fn save(&mut self, call: HoldCall, save: SaveCall) -> Result<Validity, CallError> {
+    pub(super) fn save(&mut self, call: HoldCall, save: SaveCall) -> Result<Validity, CallError> {
         let validity = self.ask(call, HolderCall::Validity)?;
         if let Some(caller) = self.holder(call.lease_id) {
             self.save_of(caller, call.generation, save);
@@ -170,7 +171,7 @@ impl Task {
         Ok(validity)
     }
 
-    pub(crate) fn save_of(
+    pub(super) fn save_of(
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
@@ -182,7 +183,7 @@ impl Task {
         self.feed(Event::Call { caller, generation, call: HolderCall::Save(save) });
     }
 
-    pub(crate) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
+    pub(super) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
         let path = self.path_of(permit);
         let kind = LockEventKind::Saved { outcome: &outcome };
         self.shared.observe(&LockEvent::of(&path, kind));

@@ -8,7 +8,7 @@ use crate::hold::CallerId;
 
 /// The grants of one path's task that repeated calls are answered with.
 #[derive(Debug, Default)]
-pub(crate) struct GrantsByRequest(BTreeMap<CallerId, SharedGrant>);
+pub(super) struct GrantsByRequest(BTreeMap<CallerId, SharedGrant>);
 
 #[derive(Debug)]
 struct SharedGrant {
@@ -20,7 +20,7 @@ struct SharedGrant {
 
 /// What the going away of a caller means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Departure {
+pub(super) enum Departure {
     /// It shared no grant.
     Alone,
     /// Another call has the grant, or may yet get it.
@@ -30,12 +30,12 @@ pub(crate) enum Departure {
 }
 
 impl GrantsByRequest {
-    pub(crate) fn insert(&mut self, holder: CallerId, grant: Box<Grant>) {
+    pub(super) fn insert(&mut self, holder: CallerId, grant: Box<Grant>) {
         self.0.insert(holder, SharedGrant { grant, unconfirmed: vec![holder] });
     }
 
     /// The grant of `holder`, which `caller` is told too.
-    pub(crate) fn repeat(&mut self, holder: CallerId, caller: CallerId) -> Option<Box<Grant>> {
+    pub(super) fn repeat(&mut self, holder: CallerId, caller: CallerId) -> Option<Box<Grant>> {
         let entry = self.0.get_mut(&holder)?;
         if !entry.unconfirmed.is_empty() {
             entry.unconfirmed.push(caller);
@@ -44,7 +44,7 @@ impl GrantsByRequest {
     }
 
     /// `caller` has its answer.
-    pub(crate) fn confirm(&mut self, caller: CallerId) {
+    pub(super) fn confirm(&mut self, caller: CallerId) {
         for entry in self.0.values_mut() {
             if entry.unconfirmed.contains(&caller) {
                 entry.unconfirmed = Vec::new();
@@ -53,7 +53,7 @@ impl GrantsByRequest {
     }
 
     /// `caller` went away without its answer.
-    pub(crate) fn leave(&mut self, caller: CallerId) -> Departure {
+    pub(super) fn leave(&mut self, caller: CallerId) -> Departure {
         for (holder, entry) in &mut self.0 {
             if let Some(index) = entry.unconfirmed.iter().position(|one| *one == caller) {
                 if entry.unconfirmed.len() == 1 {
@@ -67,7 +67,7 @@ impl GrantsByRequest {
     }
 
     /// The hold is over.
-    pub(crate) fn remove(&mut self, holder: CallerId) {
+    pub(super) fn remove(&mut self, holder: CallerId) {
         self.0.remove(&holder);
     }
 }

@@ -13,11 +13,11 @@ use crate::time::Instant;
 
 /// Where commands for a lock's task are put. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
-pub(crate) struct Inbox(Arc<Mail>);
+pub(super) struct Inbox(Arc<Mail>);
 
 /// Where the task takes them out, in the order in which they came; dropped, the inbox takes no more.
 #[derive(Debug)]
-pub(crate) struct Commands(Inbox);
+pub(super) struct Commands(Inbox);
 
 #[derive(Debug)]
 struct Mail {
@@ -28,21 +28,21 @@ struct Mail {
 }
 
 impl Inbox {
-    pub(crate) fn new() -> (Self, Commands) {
+    pub(super) fn new() -> (Self, Commands) {
         let commands = Mutex::new(Some(VecDeque::new()));
         let inbox = Self(Arc::new(Mail { commands, reader: AtomicWaker::new() }));
         (inbox.clone(), Commands(inbox))
     }
 
     /// A task that has ended ignores the command.
-    pub(crate) fn send(&self, command: Command) {
+    pub(super) fn send(&self, command: Command) {
         if let Some(commands) = &mut *self.commands() {
             commands.push_back(command);
             self.0.reader.wake();
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.commands().as_ref().is_none_or(VecDeque::is_empty)
     }
 
@@ -58,7 +58,7 @@ impl Alarm for Inbox {
 }
 
 impl Commands {
-    pub(crate) fn poll_next(&mut self, context: &Context<'_>) -> Poll<Command> {
+    pub(super) fn poll_next(&mut self, context: &Context<'_>) -> Poll<Command> {
         if let Some(command) = self.try_next() {
             return Poll::Ready(command);
         }
@@ -67,7 +67,7 @@ impl Commands {
         self.try_next().map_or(Poll::Pending, Poll::Ready)
     }
 
-    pub(crate) fn try_next(&mut self) -> Option<Command> {
+    pub(super) fn try_next(&mut self) -> Option<Command> {
         let mut commands = self.0.commands();
         let commands = commands.as_mut()?;
         let command = commands.pop_front();

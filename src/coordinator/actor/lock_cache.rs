@@ -15,7 +15,7 @@ use crate::time::Instant;
 type ByRecency<V> = LinkedHashMap<LockPath, V, RandomState>;
 
 #[derive(Debug, Default)]
-pub(crate) struct LockCache {
+pub(in crate::coordinator) struct LockCache {
     limit: usize,
     poll_cap: Duration,
     /// The least recently used first.
@@ -29,12 +29,12 @@ pub(crate) struct LockCache {
 impl LockCache {
     /// At most `limit` locks are remembered. `poll_cap` is how long others may need to find a lock that was
     /// released (S10).
-    pub(crate) fn new(limit: usize, poll_cap: Duration) -> Self {
+    pub(super) fn new(limit: usize, poll_cap: Duration) -> Self {
         Self { limit, poll_cap, ..Self::default() }
     }
 
     /// Remembers a lock as the one that was used last; how many were forgotten for it.
-    pub(crate) fn put(&mut self, path: LockPath, memory: Memory, now: Instant) -> usize {
+    pub(super) fn put(&mut self, path: LockPath, memory: Memory, now: Instant) -> usize {
         self.remembered.insert(path, memory);
         let mut forgotten = 0;
         while self.remembered.len() > self.limit
@@ -53,7 +53,7 @@ impl LockCache {
     }
 
     /// What is remembered of a lock, which its task knows from now on.
-    pub(crate) fn take(&mut self, path: &LockPath) -> Memory {
+    pub(super) fn take(&mut self, path: &LockPath) -> Memory {
         let memory = self.remembered.remove(path);
         let memory = memory.or_else(|| self.relied_on.remove(path).map(|(_, memory)| memory));
         let memory = memory.unwrap_or_default();
@@ -62,17 +62,17 @@ impl LockCache {
     }
 
     /// The greatest token known of a lock that has no task (S5).
-    pub(crate) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
+    pub(in crate::coordinator) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
         let relied_on = || self.relied_on.get(path).map(|(_, memory)| memory);
         self.remembered.get(path).or_else(relied_on)?.highest
     }
 
     /// The newest grant by a hand-off of a lock that has no task (S10).
-    pub(crate) fn handed(&self, path: &LockPath) -> Option<Handed> {
+    pub(in crate::coordinator) fn handed(&self, path: &LockPath) -> Option<Handed> {
         self.remembered.get(path)?.handed.as_deref().cloned()
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.remembered.len()
     }
 

@@ -26,7 +26,7 @@ use crate::time::Instant;
 
 impl Task {
     /// Tells a caller, and whoever watches its lock or its trace.
-    pub(crate) fn tell(&mut self, permit: Permit, caller: CallerId, notice: Notice) {
+    pub(super) fn tell(&mut self, permit: Permit, caller: CallerId, notice: Notice) {
         match notice {
             Notice::Waiting { place } => self.tell_waiting(caller, place),
             Notice::Granted(grant) => self.tell_granted(permit, caller, &grant),
@@ -76,7 +76,7 @@ impl Task {
     }
 
     /// Tells the operator.
-    pub(crate) fn report(&self, permit: Permit, remark: &Remark) {
+    pub(super) fn report(&self, permit: Permit, remark: &Remark) {
         let path = self.path_of(permit);
         let (kind, token) = match remark {
             Remark::Collision { stored, ours } => {
@@ -104,7 +104,7 @@ impl Task {
     }
 
     /// S29: callers name different numbers, as in a rolling upgrade.
-    pub(crate) fn report_permits(&self, others: Permits, ours: Permits) {
+    pub(super) fn report_permits(&self, others: Permits, ours: Permits) {
         let is_new = self.shared.registry().differing.insert(&self.path);
         let kind = LockEventKind::PermitsDiffer { others, ours, is_new };
         self.shared.observe(&LockEvent::of(&self.path, kind));
@@ -156,7 +156,7 @@ impl Task {
             validity: shared.validity(granted.valid_until),
             checkpoint: granted.checkpoint.clone(),
             acquired_at: granted.acquired_at,
-            expires_at: shared.clock.wall() + granted.valid_until.saturating_since(now),
+            expires_at: shared.wall_at(granted.valid_until),
             max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
             attempt: named.map_or(0, |named| named.attempt(granted.token)),
             revision: shared.settings.revision,
@@ -304,9 +304,8 @@ impl Task {
     }
 
     fn tell_released(&mut self, id: CallerId, resting_until: Option<Instant>) {
-        let released = resting_until.map_or(Released::Released, |until| {
-            let left = until.saturating_since(self.shared.clock.now());
-            Released::Resting { until: self.shared.clock.wall() + left }
+        let released = resting_until.map_or(Released::Released, |until| Released::Resting {
+            until: self.shared.wall_at(until),
         });
         if let Some(mut caller) = self.take_caller(id) {
             self.end_hold(&mut caller, HoldEnd::Released, "");
@@ -330,7 +329,7 @@ impl Task {
     }
 
     /// A caller went away. The outcome for a holder is told when it is known (S13).
-    pub(crate) fn note_left(&mut self, id: CallerId) {
+    pub(super) fn note_left(&mut self, id: CallerId) {
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
             && let Some(mut caller) = self.take_ungranted(id)
         {
@@ -338,7 +337,7 @@ impl Task {
         }
     }
 
-    pub(crate) fn end_wait(
+    pub(super) fn end_wait(
         &self,
         caller: &mut Caller,
         result: AcquireResult,
@@ -383,7 +382,7 @@ impl Task {
         }
     }
 
-    pub(crate) fn send_event(&self, id: CallerId, event: HoldEvent) {
+    pub(in crate::coordinator) fn send_event(&self, id: CallerId, event: HoldEvent) {
         if let Some(caller) = self.callers.get(&id) {
             caller.sink.event(event);
         }

@@ -34,31 +34,31 @@ struct EndedHold {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct HoldEntry {
+pub(in crate::coordinator) struct HoldEntry {
     /// The lock's own path, whichever permit is held.
-    pub(crate) path: LockPath,
-    pub(crate) permit: Permit,
-    pub(crate) caller: CallerId,
-    pub(crate) generation: u64,
-    pub(crate) valid_until: Instant,
-    pub(crate) at_risk: bool,
+    pub(in crate::coordinator) path: LockPath,
+    pub(in crate::coordinator) permit: Permit,
+    pub(super) caller: CallerId,
+    pub(super) generation: u64,
+    pub(in crate::coordinator) valid_until: Instant,
+    pub(in crate::coordinator) at_risk: bool,
     /// The occurrence that its holder has named, if it has. Boxed: every hold has room for it, and few name
     /// one.
-    pub(crate) occurrence: Option<Box<Occurrence>>,
+    pub(in crate::coordinator) occurrence: Option<Box<Occurrence>>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Registry {
+pub(in crate::coordinator) struct Registry {
     tasks: HashMap<LockPath, Inbox>,
-    pub(crate) holds: HashMap<LeaseId, HoldEntry>,
+    pub(in crate::coordinator) holds: HashMap<LeaseId, HoldEntry>,
     /// The one that ended first is the first.
     ended: LinkedHashMap<LeaseId, EndedHold, RandomState>,
-    pub(crate) lock_cache: LockCache,
-    pub(crate) watchers: Watchers,
+    pub(in crate::coordinator) lock_cache: LockCache,
+    pub(in crate::coordinator) watchers: Watchers,
     /// Locks that were found under another host type.
-    pub(crate) collided: ApproximateSet,
+    pub(super) collided: ApproximateSet,
     /// Locks whose callers name different numbers of permits (S29).
-    pub(crate) differing: ApproximateSet,
+    pub(super) differing: ApproximateSet,
     draining: bool,
     /// The holds go on at a replacement (S15).
     hands_over: bool,
@@ -66,12 +66,16 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// A registry that remembers this many locks that nobody uses.
-    pub(crate) fn new(remembered: usize, poll_cap: Duration) -> Self {
+    pub(super) fn new(remembered: usize, poll_cap: Duration) -> Self {
         Self { lock_cache: LockCache::new(remembered, poll_cap), ..Self::default() }
     }
 
     /// Sends `command` to the path's task; gives it back if there is none.
-    pub(crate) fn send(&self, path: &LockPath, command: Command) -> Result<(), Command> {
+    pub(in crate::coordinator) fn send(
+        &self,
+        path: &LockPath,
+        command: Command,
+    ) -> Result<(), Command> {
         match self.tasks.get(path) {
             Some(inbox) => {
                 inbox.send(command);
@@ -81,7 +85,12 @@ impl Registry {
         }
     }
 
-    pub(crate) fn tell_all(&self, event: impl Fn() -> Event) {
+    /// Lets the path's task know what happened; one that has ended is not concerned.
+    pub(in crate::coordinator) fn tell(&self, path: &LockPath, permit: Permit, event: Event) {
+        let _ = self.send(path, Command::Happened(permit, Box::new(event)));
+    }
+
+    pub(in crate::coordinator) fn tell_all(&self, event: impl Fn() -> Event) {
         // In the order of their paths, so that a simulated world replays.
         let mut tasks: Vec<_> = self.tasks.iter().collect();
         tasks.sort_by_key(|(path, _)| *path);
@@ -90,7 +99,7 @@ impl Registry {
         }
     }
 
-    pub(crate) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
+    pub(super) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
         let memory = self.lock_cache.take(&path);
         self.tasks.insert(path, inbox);
         memory
@@ -99,7 +108,7 @@ impl Registry {
     /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under
     /// the registry's lock, so none can come in after this. Answers how many other locks were forgotten for
     /// it.
-    pub(crate) fn retire(
+    pub(super) fn retire(
         &mut self,
         path: &LockPath,
         memories: impl Iterator<Item = (LockPath, Memory)>,
@@ -109,42 +118,38 @@ impl Registry {
         memories.map(|(path, memory)| self.lock_cache.put(path, memory, now)).sum()
     }
 
-    pub(crate) fn has_tasks(&self) -> bool {
+    pub(in crate::coordinator) fn has_tasks(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    pub(crate) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {
-        self.holds.get(&lease_id)
-    }
-
     /// How a hold ended here; none for a call with a generation that it has got elsewhere since (S16).
-    pub(crate) fn ended(&self, call: HoldCall) -> Option<HoldEnd> {
+    pub(in crate::coordinator) fn ended(&self, call: HoldCall) -> Option<HoldEnd> {
         let hold = self.ended.get(&call.lease_id)?;
         call.generation.is_none_or(|generation| generation <= hold.generation).then_some(hold.end)
     }
 
     /// The holder of a hold that was lost here says by its generation that it knows (S13): its lock need not
     /// be kept for it.
-    pub(crate) fn loss_is_known(&self, call: HoldCall) {
+    pub(in crate::coordinator) fn loss_is_known(&self, call: HoldCall) {
         if let Some(hold) = self.ended.get(&call.lease_id)
             && let Some((path, caller)) = hold.lost.as_deref()
             && call.generation == Some(hold.generation)
         {
-            // No task: the lock is not kept any more.
             let (caller, generation) = (*caller, call.generation);
             let event = Event::Call { caller, generation, call: HolderCall::Release };
-            let _ = self.send(path, Command::Happened(Permit::FIRST, Box::new(event)));
+            // No task: the lock is not kept any more.
+            self.tell(path, Permit::FIRST, event);
         }
     }
 
-    pub(crate) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
+    pub(super) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
         self.ended.remove(&lease_id);
         self.holds.insert(lease_id, entry);
     }
 
     /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a
     /// resume that is refused says nothing of a hold that went on elsewhere or ended before (S16).
-    pub(crate) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, end: HoldEnd) {
+    pub(super) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, end: HoldEnd) {
         if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
             let generation = entry.generation;
             let lost =
@@ -162,30 +167,30 @@ impl Registry {
     }
 
     /// `caller` has no hold here, nor will it have one.
-    pub(crate) fn forget_hold(&mut self, lease_id: LeaseId, caller: CallerId) {
+    pub(super) fn forget_hold(&mut self, lease_id: LeaseId, caller: CallerId) {
         if self.holds.get(&lease_id).is_some_and(|entry| entry.caller == caller) {
             self.holds.remove(&lease_id);
         }
     }
 
     /// A resume has taken the place of `caller` (S16).
-    pub(crate) fn supersede(&mut self, lease_id: LeaseId, caller: CallerId, to: CallerId) {
+    pub(super) fn supersede(&mut self, lease_id: LeaseId, caller: CallerId, to: CallerId) {
         if let Some(entry) = self.holds.get_mut(&lease_id).filter(|entry| entry.caller == caller) {
             entry.caller = to;
         }
     }
 
-    /// Counts a caller in, within the limits; this one is that of holds. One that goes on with a hold was let
+    /// Counts a caller in, within the limits. One that goes on with a hold was let
     /// in once, so no limit of holds or waiters refuses it (S16). Its own does: tokens can be forged, and a
     /// fleet of holds can come at once (S38). A lock that rests has no hold, and its lease is renewed all the
     /// same: there are as many as could be held and waited for.
-    pub(crate) fn admit(
+    pub(super) fn admit(
         &self,
         path: &LockPath,
-        limit: usize,
         waiting: &Arc<AllWaiting>,
         kind: WaitKind,
     ) -> Result<Wait, CallError> {
+        let limit = waiting.max_holds;
         if kind == WaitKind::Resume {
             waiting.check_resume(self.holds.len())?;
         } else if kind.may_be_granted()
@@ -203,22 +208,18 @@ impl Registry {
             && !self.tasks.contains_key(path)
     }
 
-    pub(crate) const fn is_draining(&self) -> bool {
+    pub(in crate::coordinator) const fn is_draining(&self) -> bool {
         self.draining
     }
 
-    pub(crate) const fn start_draining(&mut self) {
-        self.draining = true;
-    }
-
-    /// The same, and from now on what is not known here may be at the replacement (S15).
-    pub(crate) const fn start_hand_over(&mut self) {
-        self.start_draining();
-        self.hands_over = true;
+    /// Lets nobody in any more. Where the holds go on at a replacement, what is not known here may be there
+    /// from now on (S15).
+    pub(in crate::coordinator) const fn start_draining(&mut self, hands_over: bool) {
+        (self.draining, self.hands_over) = (true, self.hands_over || hands_over);
     }
 
     /// Why a call about a hold that is not here is refused. One that is here has been resumed since.
-    pub(crate) fn why_over(&self, call: HoldCall) -> CallError {
+    pub(in crate::coordinator) fn why_over(&self, call: HoldCall) -> CallError {
         if self.holds.contains_key(&call.lease_id) {
             return CallError::ResumedSince;
         }
@@ -230,11 +231,11 @@ impl Registry {
     }
 
     /// Why a call about a hold of which nothing is known here is refused.
-    pub(crate) fn unknown_lease(&self) -> CallError {
+    pub(in crate::coordinator) fn unknown_lease(&self) -> CallError {
         if self.hands_over { CallError::handed_over() } else { CallError::UnknownLease }
     }
 
-    pub(crate) fn gauges(&self) -> Gauges {
+    pub(in crate::coordinator) fn gauges(&self) -> Gauges {
         Gauges {
             holds: self.holds.len(),
             at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),

@@ -16,7 +16,7 @@ use crate::coordinator::trace::TraceHandle;
 use crate::lock::Permit;
 
 /// What a lock's task goes on with.
-pub(crate) enum Input {
+pub(super) enum Input {
     Command(Command),
     /// The answer to a request of this permit.
     Answer(Permit, Answered),
@@ -27,7 +27,7 @@ type Request = Pin<Box<dyn Future<Output = (Permit, Answered)> + Send>>;
 /// Requests under way. They are the lock's and not a caller's: one that goes away cuts none in the middle
 /// (S6).
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub(super) struct Requests {
     /// None while there are none: a lock that is held for hours keeps no memory for them.
     under_way: Option<FuturesUnordered<Request>>,
     /// Commands that went before their answers since the last of these.
@@ -41,7 +41,7 @@ const PASSING: usize = 32;
 impl Requests {
     /// Adds a request of this permit, which begins when it is polled. It is for the hold that this trace
     /// follows, if it is for one.
-    pub(crate) fn add(
+    pub(super) fn add(
         &mut self,
         permit: Permit,
         trace: Option<TraceHandle>,
@@ -54,13 +54,13 @@ impl Requests {
         });
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_none()
     }
 
     /// The next command, or else the next answer. Commands go first, as what was told before an answer came
     /// was true before; but not for ever.
-    pub(crate) async fn next_input(&mut self, commands: &mut Commands) -> Input {
+    pub(super) async fn next_input(&mut self, commands: &mut Commands) -> Input {
         // The other tasks of this thread get their turn, too.
         tokio::task::consume_budget().await;
         poll_fn(|context| self.poll_input(commands, context)).await
@@ -92,7 +92,7 @@ impl Requests {
     }
 
     /// Lets each of them end, without anybody who takes its answer (S6).
-    pub(crate) fn finish_alone(self) {
+    pub(super) fn finish_alone(self) {
         for request in self.under_way.into_iter().flatten() {
             tokio::spawn(request);
         }

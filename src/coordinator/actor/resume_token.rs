@@ -112,15 +112,15 @@ impl End {
 /// A token that was read.
 pub(crate) struct Resumed {
     pub(crate) target: Target,
-    pub(crate) permit: Permit,
-    pub(crate) hold: LeaseId,
+    pub(in crate::coordinator) permit: Permit,
+    pub(in crate::coordinator) hold: LeaseId,
     pub(crate) resume: Resume,
     /// The occurrence that the hold is of, if it is of one.
-    pub(crate) named: Option<Named>,
+    pub(in crate::coordinator) named: Option<Named>,
 }
 
 /// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
-pub(crate) fn make(
+pub(super) fn make(
     namespace: &Namespace,
     caller: &Caller,
     named: Option<&Named>,
@@ -180,12 +180,17 @@ impl Content {
     /// What it says of a hold that may go on here.
     fn checked(
         self,
-        target: Target,
         request: &ResumeRequest,
         settings: &Settings,
         clock: &dyn Clock,
     ) -> Option<Resumed> {
-        let (now, permit) = (clock.now(), Permit::new(self.permit)?);
+        let namespace = &settings.host.namespace;
+        let permit = Permit::new(self.permit)?;
+        if permit != Permit::FIRST && !namespace.layout.has_permits() {
+            return None;
+        }
+        let target = self.target(namespace)?;
+        let now = clock.now();
         let lease_duration = Duration::from_secs(self.lease_seconds);
         if lease_duration < MIN_LEASE_DURATION || lease_duration > MAX_LEASE_DURATION {
             return None;
@@ -252,7 +257,7 @@ impl Content {
 
 impl Resumed {
     /// Reads a client's resume request.
-    pub(crate) fn read(
+    pub(in crate::coordinator) fn read(
         request: &ResumeRequest,
         settings: &Settings,
         clock: &dyn Clock,
@@ -264,15 +269,11 @@ impl Resumed {
         check_needs(needs, settings.revision)?;
         let content: Content =
             serde_json::from_slice(&bytes).map_err(|_| CallError::ResumeToken)?;
-        let namespace = &settings.host.namespace;
-        let container = namespace.all_prefix();
+        let container = settings.host.namespace.all_prefix();
         if content.place != container {
             return Err(CallError::ForeignPath { path: content.place, container });
         }
-        let permit = Permit::new(content.permit).ok_or(CallError::ResumeToken)?;
-        let named = permit == Permit::FIRST || namespace.layout.has_permits();
-        let target = content.target(namespace).filter(|_| named).ok_or(CallError::ResumeToken)?;
-        content.checked(target, request, settings, clock).ok_or(CallError::ResumeToken)
+        content.checked(request, settings, clock).ok_or(CallError::ResumeToken)
     }
 }
 

@@ -39,35 +39,35 @@ pub(crate) trait Owing: std::fmt::Debug + Send + Sync {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) io: Arc<StoreIo>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) entropy: Arc<dyn Entropy>,
-    pub(crate) settings: Settings,
+pub(in crate::coordinator) struct Shared {
+    pub(in crate::coordinator) io: Arc<StoreIo>,
+    pub(in crate::coordinator) clock: Arc<dyn Clock>,
+    pub(in crate::coordinator) observer: Arc<dyn Observer>,
+    pub(in crate::coordinator) entropy: Arc<dyn Entropy>,
+    pub(in crate::coordinator) settings: Settings,
     /// Those of the machines, which all of them share.
-    pub(crate) machines: Arc<crate::hold::Settings>,
-    pub(crate) registry: Mutex<Registry>,
-    pub(crate) waiting: Arc<AllWaiting>,
-    pub(crate) timers: Timers<Inbox>,
-    pub(crate) dotnet_timers: Arc<DotnetTimers>,
-    pub(crate) shares: Shares,
+    pub(super) machines: Arc<crate::hold::Settings>,
+    pub(super) registry: Mutex<Registry>,
+    pub(in crate::coordinator) waiting: Arc<AllWaiting>,
+    pub(super) timers: Timers<Inbox>,
+    pub(in crate::coordinator) dotnet_timers: Arc<DotnetTimers>,
+    pub(in crate::coordinator) shares: Shares,
     /// Anybody can have a resume refused (S16).
-    pub(crate) refused_resumes: LogLimit,
+    pub(super) refused_resumes: LogLimit,
     /// For the copies of locks that are followed.
-    pub(crate) followed: Arc<Budget>,
+    pub(in crate::coordinator) followed: Arc<Budget>,
     /// Pages of the store that are being taken into them: one at a time.
-    pub(crate) listings: Semaphore,
-    pub(crate) pages: PageTokens,
-    pub(crate) draining: watch::Sender<bool>,
-    pub(crate) owing: OnceLock<Weak<dyn Owing>>,
-    pub(crate) callers: AtomicU64,
+    pub(in crate::coordinator) listings: Semaphore,
+    pub(in crate::coordinator) pages: PageTokens,
+    pub(in crate::coordinator) draining: watch::Sender<bool>,
+    pub(in crate::coordinator) owing: OnceLock<Weak<dyn Owing>>,
+    pub(super) callers: AtomicU64,
     /// How many suspected pauses were told to the tasks of locks (S3).
-    pub(crate) suspected: AtomicU64,
+    pub(super) suspected: AtomicU64,
 }
 
 impl Shared {
-    pub(crate) fn new(
+    pub(in crate::coordinator) fn new(
         store: Arc<dyn LeaseStore>,
         clock: Arc<dyn Clock>,
         observer: Arc<dyn Observer>,
@@ -102,45 +102,45 @@ impl Shared {
         }
     }
 
-    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+    pub(in crate::coordinator) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn observe_forgotten(&self, locks: usize) {
+    pub(super) fn observe_forgotten(&self, locks: usize) {
         for _ in 0..locks {
             self.observe(&LockEvent::of_sidecar(LockEventKind::Forgotten));
         }
     }
 
-    pub(crate) fn validity(&self, valid_until: Instant) -> Validity {
+    pub(in crate::coordinator) fn validity(&self, valid_until: Instant) -> Validity {
         let Deadline { at, after } = self.deadline(valid_until);
         Validity { valid_until: at, valid_for: after }
     }
 
     /// The moment that lies so long before this one.
-    pub(crate) fn deadline(&self, at: Instant) -> Deadline {
+    pub(in crate::coordinator) fn deadline(&self, at: Instant) -> Deadline {
         let after = at.saturating_since(self.clock.now());
         Deadline { at: self.clock.boot_reading(at), after }
     }
 
     /// A moment that lies ahead, by the wall clock: for people.
-    pub(crate) fn wall_at(&self, at: Instant) -> UnixMillis {
+    pub(super) fn wall_at(&self, at: Instant) -> UnixMillis {
         self.clock.wall() + at.saturating_since(self.clock.now())
     }
 
     /// The lock of which `path` is a permit, and which (S28).
-    pub(crate) fn permit_of(&self, path: &LockPath) -> (LockPath, Permit) {
+    pub(in crate::coordinator) fn permit_of(&self, path: &LockPath) -> (LockPath, Permit) {
         self.settings.host.namespace.permit_of(path)
     }
 
-    pub(crate) async fn look(&self, path: &LockPath) -> Option<LocalView> {
+    pub(in crate::coordinator) async fn look(&self, path: &LockPath) -> Option<LocalView> {
         let (reply, answer) = oneshot::channel();
         let (lock, permit) = self.permit_of(path);
         self.registry().send(&lock, Command::Look(permit, reply)).ok()?;
         answer.await.ok()
     }
 
-    pub(crate) async fn ask<T>(
+    pub(in crate::coordinator) async fn ask<T>(
         &self,
         call: HoldCall,
         command: impl FnOnce(oneshot::Sender<Result<T, CallError>>) -> Command,
@@ -148,7 +148,7 @@ impl Shared {
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.registry();
-            let Some(entry) = registry.hold(call.lease_id) else {
+            let Some(entry) = registry.holds.get(&call.lease_id) else {
                 return Err(registry.why_over(call));
             };
             if registry.send(&entry.path, command(reply)).is_err() {
@@ -159,7 +159,7 @@ impl Shared {
     }
 
     /// A page of the locks under a prefix, as the store has them.
-    pub(crate) async fn store_page(
+    pub(in crate::coordinator) async fn store_page(
         &self,
         prefix: &str,
         continuation: Option<String>,
@@ -171,7 +171,7 @@ impl Shared {
 
     /// How many pauses have come under suspicion so far, by a look at the clocks beside ours. One that is new
     /// is told to the tasks of all locks at once, so that every hold is renewed (S3).
-    pub(crate) fn look_for_pauses(&self) -> u64 {
+    pub(super) fn look_for_pauses(&self) -> u64 {
         let suspected = self.clock.suspected_pauses();
         if self.suspected.fetch_max(suspected, Ordering::Relaxed) < suspected {
             self.observe(&LockEvent::of_sidecar(LockEventKind::PauseSuspected));
@@ -181,12 +181,12 @@ impl Shared {
     }
 
     /// Lets an event be observed.
-    pub(crate) fn observe(&self, event: &LockEvent<'_>) {
+    pub(in crate::coordinator) fn observe(&self, event: &LockEvent<'_>) {
         self.observer.observe(event);
     }
 
     /// Lets be observed what happened to a caller, also by whoever follows it.
-    pub(crate) fn observe_caller(&self, path: &LockPath, caller: &Caller, kind: LockEventKind<'_>) {
+    pub(super) fn observe_caller(&self, path: &LockPath, caller: &Caller, kind: LockEventKind<'_>) {
         let holder = &caller.terms.record.holder;
         let event = LockEvent { path: Some(path), token: caller.token, holder, kind };
         self.observe(&event);

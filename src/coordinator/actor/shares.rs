@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::shared::Shared;
-use super::task::{Command, Task};
+use super::task::Task;
 use crate::hold::Event;
 use crate::lock::{LockPath, Permit};
 use crate::record::{Record, ShareName};
@@ -20,7 +20,7 @@ const BETWEEN_LISTINGS: Duration = Duration::from_secs(300);
 
 /// All shares, by their names.
 #[derive(Debug, Default)]
-pub(crate) struct Shares(Mutex<BTreeMap<ShareName, ShareHere>>);
+pub(in crate::coordinator) struct Shares(Mutex<BTreeMap<ShareName, ShareHere>>);
 
 #[derive(Debug)]
 struct ShareHere {
@@ -40,12 +40,12 @@ impl Shares {
     }
 
     /// The task of a lock has failed: whatever it held or was about to acquire, it does not any more.
-    pub(crate) fn forget(&self, path: &LockPath) {
+    pub(super) fn forget(&self, path: &LockPath) {
         self.lock().retain(|_, known| !known.share.leave(path) || known.is_balanced);
     }
 
     /// Locks held here that belong to a share.
-    pub(crate) fn held(&self) -> usize {
+    pub(in crate::coordinator) fn held(&self) -> usize {
         let shares = self.lock();
         shares.values().map(|known| usize::try_from(known.share.held()).unwrap_or(usize::MAX)).sum()
     }
@@ -53,7 +53,7 @@ impl Shares {
 
 impl Task {
     /// Before an event: tells the machine how its share stands, for the caller that the event brings too.
-    pub(crate) fn enter_share(&mut self, event: &Event) -> Option<ShareName> {
+    pub(super) fn enter_share(&mut self, event: &Event) -> Option<ShareName> {
         let arriving =
             if let Event::CallerArrived { terms, .. } = event { terms.share() } else { None };
         let name = self.queue.first().share().or(arriving)?.clone();
@@ -65,7 +65,7 @@ impl Task {
 
     /// After it: takes in what the machine does now, for the share that it was told of and the one that it
     /// names.
-    pub(crate) fn leave_share(&mut self, entered: Option<ShareName>) {
+    pub(super) fn leave_share(&mut self, entered: Option<ShareName>) {
         let machine = self.queue.first();
         let named = machine.share().cloned();
         if let Some(entered) = entered.filter(|entered| named.as_ref() != Some(entered)) {
@@ -89,10 +89,7 @@ impl Task {
         });
         for path in stirred {
             // A task that has ended since waits for nothing.
-            let _ = self
-                .shared
-                .registry()
-                .send(&path, Command::Happened(Permit::FIRST, Box::new(Event::ShareStirred)));
+            self.shared.registry().tell(&path, Permit::FIRST, Event::ShareStirred);
         }
         if begins {
             tokio::spawn(keep_balance(Arc::clone(&self.shared), name));
@@ -101,7 +98,7 @@ impl Task {
 
     /// The lease of another's hold is broken so that its lock moves here (S35). Told before the answer, which
     /// may be lost.
-    pub(crate) fn note_move(&self) {
+    pub(super) fn note_move(&self) {
         let Some(name) = self.queue.first().share() else { return };
         if let Some(known) = self.shared.shares.lock().get_mut(name) {
             known.share.moved(self.shared.clock.now());
@@ -131,9 +128,7 @@ async fn keep_balance(shared: Arc<Shared>, name: ShareName) {
             .and_then(|known| known.share.next_move(random, now));
         if let Some(path) = chosen {
             // A task that has ended since waits for nothing.
-            let _ = shared
-                .registry()
-                .send(&path, Command::Happened(Permit::FIRST, Box::new(Event::MoveAsked)));
+            shared.registry().tell(&path, Permit::FIRST, Event::MoveAsked);
         }
     }
 }

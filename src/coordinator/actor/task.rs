@@ -12,6 +12,7 @@ use super::failing;
 use super::holder::{SaveCall, Saves};
 use super::idempotency::{Departure, GrantsByRequest};
 use super::inbox::{Commands, Inbox};
+use super::registry::Registry;
 use super::requests::{Input, Requests};
 use super::shared::Shared;
 use super::timers::Timer;
@@ -19,7 +20,7 @@ use super::view::LocalView;
 use crate::coordinator::call::{CallError, Extended, HeldLock, Released, Validity};
 use crate::coordinator::store_io::calls::{Answered, Ask};
 use crate::coordinator::store_io::rate_limit::{Lease, Renewing};
-use crate::hold::{self, CallerId, Event, Hold, HolderCall, Memory, Purpose};
+use crate::hold::{self, CallerId, Event, Hold, HolderCall, Purpose};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::queue::{Action, Queue};
 use crate::store::{BreakNote, BreakPeriod};
@@ -27,7 +28,7 @@ use crate::time::Instant;
 
 /// What a lock's task is told; a permit is the one that it is about (S28).
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(in crate::coordinator) enum Command {
     Arrive(Box<Caller>, Option<Brings>),
     Resume(Box<Caller>, Box<hold::Resume>, Option<Brings>),
     Leave(CallerId),
@@ -52,52 +53,59 @@ pub(crate) enum Command {
 
 /// Whose hold a call is about, and the generation that its caller was answered with (S16).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HoldCall {
-    pub(crate) lease_id: LeaseId,
-    pub(crate) generation: Option<u64>,
+pub(in crate::coordinator) struct HoldCall {
+    pub(in crate::coordinator) lease_id: LeaseId,
+    pub(in crate::coordinator) generation: Option<u64>,
 }
 
 /// The state around one lock's machines.
 #[derive(Debug)]
-pub(crate) struct Task {
-    pub(crate) shared: Arc<Shared>,
+pub(super) struct Task {
+    pub(super) shared: Arc<Shared>,
     /// The lock's own path, which is that of permit 0.
-    pub(crate) path: LockPath,
-    pub(crate) inbox: Inbox,
+    pub(super) path: LockPath,
+    pub(super) inbox: Inbox,
     timer: Timer,
     /// How many suspected pauses the machines were told of (S3).
     suspected: u64,
-    pub(crate) queue: Queue,
-    pub(crate) callers: BTreeMap<CallerId, Box<Caller>>,
+    pub(super) queue: Queue,
+    pub(super) callers: BTreeMap<CallerId, Box<Caller>>,
     /// Requests to the store whose answers are to come.
-    pub(crate) requests: Requests,
+    pub(super) requests: Requests,
     /// What the leases that are held here need of the budget of requests.
     renewing: Renewing,
     /// What most holds never have, once there is any of it.
-    pub(crate) aside: Option<Box<Aside>>,
+    pub(super) aside: Option<Box<Aside>>,
 }
 
 /// What only some of the calls about a lock need.
 #[derive(Debug, Default)]
-pub(crate) struct Aside {
+pub(in crate::coordinator) struct Aside {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
-    pub(crate) grants: GrantsByRequest,
-    pub(crate) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
-    pub(crate) saves: Saves,
-    pub(crate) brought: AllBrought,
+    pub(super) grants: GrantsByRequest,
+    pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
+    pub(super) saves: Saves,
+    pub(super) brought: AllBrought,
     /// The tokens that callers were to be granted their occurrences with, and were not (T6).
-    pub(crate) ungranted: Vec<FencingToken>,
+    pub(super) ungranted: Vec<FencingToken>,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
-    pub(crate) break_notes: BTreeMap<Permit, BreakNote>,
+    pub(super) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its
     /// holder is told.
-    pub(crate) broken_here: BTreeMap<Permit, FencingToken>,
+    pub(super) broken_here: BTreeMap<Permit, FencingToken>,
 }
 
-/// Starts a task for the lock of this path.
-pub(crate) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(Inbox) -> Memory) {
+/// Sends `command` to the path's task, which is started if there is none.
+pub(in crate::coordinator) fn deliver(
+    shared: &Arc<Shared>,
+    registry: &mut Registry,
+    path: &LockPath,
+    command: Command,
+) {
+    let Err(command) = registry.send(path, command) else { return };
     let (inbox, commands) = Inbox::new();
-    let memory = memory(inbox.clone());
+    inbox.send(command);
+    let memory = registry.add_task(path.clone(), inbox.clone());
     let seed = shared.entropy.seed();
     let queue = Queue::new(Arc::clone(&shared.machines), memory, seed, shared.clock.now());
     let task = Task {
@@ -117,7 +125,7 @@ pub(crate) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
 
 impl Task {
     /// Lives until nothing is to be done for its path any more.
-    pub(crate) async fn run(&mut self, commands: &mut Commands) {
+    pub(super) async fn run(&mut self, commands: &mut Commands) {
         loop {
             match self.requests.next_input(commands).await {
                 Input::Command(command) => self.step(command),
@@ -131,17 +139,17 @@ impl Task {
         }
     }
 
-    pub(crate) fn aside(&mut self) -> &mut Aside {
+    pub(super) fn aside(&mut self) -> &mut Aside {
         self.aside.get_or_insert_default()
     }
 
     /// The note of a permit's latest break.
-    pub(crate) fn break_note(&self, permit: Permit) -> Option<&BreakNote> {
+    pub(super) fn break_note(&self, permit: Permit) -> Option<&BreakNote> {
         self.aside.as_ref()?.break_notes.get(&permit)
     }
 
     /// When this task is to be called if nothing comes in before.
-    pub(crate) fn set_timer(&mut self, deadline: Option<Instant>) {
+    pub(super) fn set_timer(&mut self, deadline: Option<Instant>) {
         self.shared.timers.set(&mut self.timer, deadline, &self.inbox);
     }
 
@@ -253,7 +261,7 @@ impl Task {
     }
 
     /// Tells the machines what happened that is not about one permit only, and does what they answer.
-    pub(crate) fn feed(&mut self, event: Event) {
+    pub(super) fn feed(&mut self, event: Event) {
         self.feed_at(Permit::FIRST, event);
     }
 
@@ -263,7 +271,7 @@ impl Task {
     ///
     /// What a machine asks to have decided is its next event. Thousands of saves may wait for one write, so
     /// one is decided after the other, and not within the other.
-    pub(crate) fn feed_at(&mut self, permit: Permit, event: Event) {
+    pub(in crate::coordinator) fn feed_at(&mut self, permit: Permit, event: Event) {
         let mut first = Some((permit, event));
         // Nearly no event needs another one to follow it, and then nothing is allocated.
         let mut following = VecDeque::new();
@@ -359,8 +367,8 @@ impl Task {
     }
 
     /// Whose hold this is now: a resume may have taken it over since it was looked up.
-    pub(crate) fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
-        self.shared.registry().hold(lease_id).map(|entry| entry.caller)
+    pub(super) fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
+        self.shared.registry().holds.get(&lease_id).map(|entry| entry.caller)
     }
 
     fn release(
@@ -398,7 +406,7 @@ impl Task {
         permit.and_then(|permit| self.queue.machine(permit)).is_some_and(Hold::is_saving_last)
     }
 
-    pub(crate) fn is_releasing(&self, caller: CallerId) -> bool {
+    pub(super) fn is_releasing(&self, caller: CallerId) -> bool {
         let mut releases = self.aside.iter().flat_map(|aside| &aside.releases);
         releases.any(|(releasing, _)| *releasing == caller)
     }

@@ -82,7 +82,7 @@ impl Timer {
 }
 
 impl<A: Alarm> Timers<A> {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(in crate::coordinator) fn new(clock: Arc<dyn Clock>) -> Self {
         let queue = TimerQueue {
             deadlines: BTreeMap::new(),
             timers: 0,

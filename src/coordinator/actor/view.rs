@@ -15,21 +15,21 @@ const NAMED: usize = 8;
 
 /// A look at a path's machine.
 #[derive(Clone, Debug)]
-pub(crate) struct LocalView {
+pub(in crate::coordinator) struct LocalView {
     /// The lock as a machine here has it, if one does.
-    pub(crate) here: Option<LockRecord>,
-    pub(crate) waiters: usize,
+    pub(in crate::coordinator) here: Option<LockRecord>,
+    pub(in crate::coordinator) waiters: usize,
     /// The first of them by name.
-    pub(crate) waiting: Vec<String>,
+    pub(in crate::coordinator) waiting: Vec<String>,
     /// The greatest token seen or granted here.
-    pub(crate) highest: Option<FencingToken>,
+    pub(in crate::coordinator) highest: Option<FencingToken>,
     /// The newest grant by a hand-off here, which the record in the store may not tell of (S10).
-    pub(crate) handed: Option<Handed>,
+    pub(in crate::coordinator) handed: Option<Handed>,
 }
 
 impl LocalView {
     /// The lock, if it is shown as it is here: somebody holds it here, or it rests here.
-    pub(crate) fn shown(&self) -> Option<&LockRecord> {
+    pub(in crate::coordinator) fn shown(&self) -> Option<&LockRecord> {
         let here = self.here.as_ref();
         here.filter(|here| here.held_here || here.state == LockState::Resting)
     }
@@ -37,47 +37,42 @@ impl LocalView {
 
 impl Task {
     /// The path of one of the lock's permits.
-    pub(crate) fn path_of(&self, permit: Permit) -> LockPath {
+    pub(in crate::coordinator) fn path_of(&self, permit: Permit) -> LockPath {
         self.path.permit(permit)
     }
 
     /// Who has this permit here.
-    pub(crate) fn holding(&self, permit: Permit) -> Option<Holding> {
+    pub(super) fn holding(&self, permit: Permit) -> Option<Holding> {
         self.queue.machine(permit)?.holding()
     }
 
     /// What is known of the record of a permit.
-    pub(crate) fn known(&self, permit: Permit) -> Option<&Known> {
+    pub(super) fn known(&self, permit: Permit) -> Option<&Known> {
         self.queue.machine(permit)?.known()
-    }
-
-    /// The greatest token of a permit that was seen or granted here.
-    pub(crate) fn highest(&self, permit: Permit) -> Option<FencingToken> {
-        let mut highest = self.queue.highest().filter(|(of, _)| *of == permit);
-        highest.next().map(|(_, token)| token)
     }
 
     /// A permit that is known to be somebody's, for who waits for any of them: the lock's own if there is
     /// none.
-    pub(crate) fn shown(&self) -> Permit {
+    pub(super) fn shown(&self) -> Permit {
         let known =
             |permit: &Permit| self.holding(*permit).is_some() || self.known(*permit).is_some();
         Permits::MAX.each().find(known).unwrap_or_default()
     }
 
     /// The note of the break of the lease that is had here.
-    pub(crate) fn note(&self, permit: Permit) -> Option<BreakNote> {
+    pub(super) fn note(&self, permit: Permit) -> Option<BreakNote> {
         let token = self.holding(permit).map(|holding| holding.token);
         self.break_note(permit).cloned().filter(|note| note.is_about(token))
     }
 
     /// One of the lock's permits as it is here; whoever waits for any of them waits for it too.
-    pub(crate) fn view(&self, permit: Permit) -> LocalView {
+    pub(super) fn view(&self, permit: Permit) -> LocalView {
+        let highest = self.queue.highest().find(|(of, _)| *of == permit);
         LocalView {
             here: self.holding(permit).map(|holding| self.held_here(permit, &holding)),
             waiters: self.queue.waiting(),
             waiting: self.waiting_by_name(),
-            highest: self.highest(permit),
+            highest: highest.map(|(_, token)| token),
             handed: self.queue.handed(permit).cloned(),
         }
     }
@@ -108,10 +103,6 @@ impl Task {
         waiting.into_iter().map(|caller| caller.terms.record.holder.clone()).collect()
     }
 
-    fn scheduled(&self, permit: Permit) -> Option<Box<ScheduleRecord>> {
-        self.known(permit).and_then(|known| scheduled(&known.fields()))
-    }
-
     /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown
     /// it.
     fn is_broken_here(&self, permit: Permit, holding: &Holding) -> bool {
@@ -120,7 +111,7 @@ impl Task {
     }
 
     /// The same as a record.
-    pub(crate) fn record_here(&self, permit: Permit) -> LockRecord {
+    pub(super) fn record_here(&self, permit: Permit) -> LockRecord {
         let holding = self.holding(permit);
         let record = match (&holding, self.known(permit)) {
             (Some(holding), _) => Record {
@@ -136,7 +127,7 @@ impl Task {
         let kept_until = holding.as_ref().and_then(|holding| holding.kept_until);
         LockRecord {
             checkpoint: self.known(permit).and_then(Known::checkpoint),
-            schedule: self.scheduled(permit),
+            schedule: self.known(permit).and_then(|known| scheduled(&known.fields())),
             path: self.path_of(permit),
             state: if resting { LockState::Resting } else { LockState::Held },
             record,
@@ -154,7 +145,7 @@ impl Task {
 }
 
 /// Of a record and a hand-off here, what was granted last (S10).
-pub(crate) fn newest(record: Record, handed: Option<&Handed>) -> Record {
+pub(in crate::coordinator) fn newest(record: Record, handed: Option<&Handed>) -> Record {
     match handed {
         Some(handed) => handed.or_newer(record),
         None => record,
@@ -168,6 +159,6 @@ fn lease(holding: &Holding) -> Option<LeaseHere> {
 }
 
 /// What runs have decided, if the record says so and it can be read.
-pub(crate) fn scheduled(fields: &Fields) -> Option<Box<ScheduleRecord>> {
+pub(in crate::coordinator) fn scheduled(fields: &Fields) -> Option<Box<ScheduleRecord>> {
     ScheduleRecord::from_fields(fields).ok().flatten().map(Box::new)
 }

@@ -71,7 +71,7 @@ impl Coordinator {
         HoldStream::of(|sink| self.arrive(&request, sink, brought))
     }
 
-    pub(crate) fn arrive(
+    pub(super) fn arrive(
         &self,
         request: &HoldRequest,
         sink: Sink,

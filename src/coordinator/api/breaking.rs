@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::actor::shared::Shared;
-use crate::coordinator::actor::task::{Command, start};
+use crate::coordinator::actor::task::{Command, deliver};
 use crate::coordinator::actor::view::newest;
 use crate::coordinator::call::{BreakResult, CallError, LockSelector};
 use crate::coordinator::observe::{LockEvent, LockEventKind};
@@ -68,11 +68,11 @@ impl UnderWay {
     fn begin(shared: &Arc<Shared>, path: &LockPath) -> Self {
         let (lock, permit) = shared.permit_of(path);
         let mut registry = shared.registry();
-        if let Err(command) = registry.send(&lock, Command::BreakBegun(permit))
-            && !registry.is_draining()
-        {
-            start(shared, &lock, |inbox| registry.add_task(lock.clone(), inbox));
-            let _ = registry.send(&lock, command);
+        let begun = Command::BreakBegun(permit);
+        if registry.is_draining() {
+            let _ = registry.send(&lock, begun);
+        } else {
+            deliver(shared, &mut registry, &lock, begun);
         }
         drop(registry);
         Self { shared: Arc::clone(shared), lock, permit, may_arrive: false }
@@ -82,8 +82,7 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let Self { permit, may_arrive, .. } = *self;
-        let over = Command::Happened(permit, Box::new(Event::BreakOver { may_arrive }));
-        let _ = self.shared.registry().send(&self.lock, over);
+        self.shared.registry().tell(&self.lock, permit, Event::BreakOver { may_arrive });
     }
 }
 

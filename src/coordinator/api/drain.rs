@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::actor::registry::Registry;
 use crate::coordinator::observe::{LockEvent, LockEventKind};
 use crate::coordinator::store_io::readiness::{StoreStatus, Subject};
 use crate::hold::Event;
@@ -27,7 +26,7 @@ impl Coordinator {
     /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their
     /// locks and nothing is owed, or `period` is over and the rest have been told that they lost (S15).
     pub async fn drain(&self, period: Duration) {
-        self.shut_down(period, Registry::start_draining, |ends| Event::DrainStarted { ends });
+        self.shut_down(period, false, |ends| Event::DrainStarted { ends });
         // What is owed of runs that are over is written meanwhile (T20).
         let owing = || self.shared.owing.get().and_then(Weak::upgrade);
         let is_done =
@@ -44,21 +43,16 @@ impl Coordinator {
     /// its client resumes it at the replacement that follows (S15, S16): nobody is told draining or lost, and
     /// nothing is released. Comes back when all that is done, or `period` is over.
     pub async fn hand_over(&self, period: Duration) {
-        self.shut_down(period, Registry::start_hand_over, |ends| Event::HandOverStarted { ends });
+        self.shut_down(period, true, |ends| Event::HandOverStarted { ends });
         // The machines give up in time by themselves; what they have asked then may still be answered.
         self.idle_within(period + CLOSING).await;
     }
 
-    fn shut_down(
-        &self,
-        period: Duration,
-        begin: impl FnOnce(&mut Registry),
-        event: impl Fn(Instant) -> Event,
-    ) {
+    fn shut_down(&self, period: Duration, hands_over: bool, event: impl Fn(Instant) -> Event) {
         let ends = self.shared.clock.now() + period;
         {
             let mut registry = self.shared.registry();
-            begin(&mut registry);
+            registry.start_draining(hands_over);
             registry.tell_all(|| event(ends));
         }
         self.shared.draining.send_replace(true);

@@ -95,7 +95,7 @@ impl Coordinator {
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
-            if let Some(entry) = registry.hold(lease_id) {
+            if let Some(entry) = registry.holds.get(&lease_id) {
                 let command = Command::Release(call, save, reply);
                 if registry.send(&entry.path, command).is_err() {
                     return Err(registry.unknown_lease());
@@ -121,7 +121,10 @@ impl Coordinator {
     /// The lock of a hold of ours, and its occurrence if it has one; none at all if the hold is over.
     fn named(&self, lease_id: LeaseId) -> Option<(LockPath, Option<Occurrence>)> {
         let registry = self.shared.registry();
-        registry.hold(lease_id).map(|hold| (hold.path.clone(), hold.occurrence.as_deref().copied()))
+        registry
+            .holds
+            .get(&lease_id)
+            .map(|hold| (hold.path.clone(), hold.occurrence.as_deref().copied()))
     }
 
     /// Writes something of the record under a hold that goes on (T20).

@@ -260,7 +260,10 @@ impl From<StoreError> for CallError {
 }
 
 impl CallError {
-    pub(crate) fn failed(kind: StoreFailureKind, message: impl Into<String>) -> Self {
+    pub(in crate::coordinator) fn failed(
+        kind: StoreFailureKind,
+        message: impl Into<String>,
+    ) -> Self {
         Self::StoreFailure(StoreFailure { kind, message: message.into(), retry_after: None })
     }
 
@@ -270,7 +273,7 @@ impl CallError {
     }
 
     /// The sidecar is replaced, and its holds go on (S15).
-    pub(crate) fn handed_over() -> Self {
+    pub(in crate::coordinator) fn handed_over() -> Self {
         let message = "the sidecar is being replaced: the hold goes on, and is to be resumed at the replacement";
         Self::failed(StoreFailureKind::ShuttingDown, message)
     }

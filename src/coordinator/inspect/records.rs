@@ -135,7 +135,9 @@ impl Coordinator {
     ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
         let path = self.host().select(selector)?;
         let stored = self.shared.record(&path).await?.record.token;
-        let newest = stored.max(self.shared.highest(&path).await);
+        // The lock's task knows of the permits that were wanted since it began.
+        let here = self.shared.look(&path).await.and_then(|view| view.highest);
+        let newest = stored.max(here).max(self.shared.registry().lock_cache.highest(&path));
         let status = match newest {
             Some(newest) if token == newest => TokenStatus::Current,
             Some(newest) if token < newest => TokenStatus::Stale,
@@ -187,7 +189,10 @@ impl Shared {
     }
 
     /// What is known of the lock: from here if it is held here, else from the store.
-    pub(crate) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
+    pub(in crate::coordinator) async fn record(
+        &self,
+        path: &LockPath,
+    ) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.shown().is_some()) {
             return Ok(self.merged(path, None, view.as_ref(), None));
@@ -209,15 +214,8 @@ impl Shared {
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
     }
 
-    /// The greatest token of the lock that was seen or granted here.
-    async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
-        let view = self.look(path).await;
-        // The lock's task knows of the permits that were wanted since it began.
-        view.and_then(|view| view.highest).max(self.registry().lock_cache.highest(path))
-    }
-
     /// One record from what the store has and what is known here.
-    pub(crate) fn merged(
+    pub(super) fn merged(
         &self,
         path: &LockPath,
         stored: Option<StoredLock>,
@@ -241,7 +239,11 @@ impl Shared {
     }
 
     /// The newest grant by a hand-off here (S10).
-    pub(crate) fn handed(&self, path: &LockPath, view: Option<&LocalView>) -> Option<Handed> {
+    pub(in crate::coordinator) fn handed(
+        &self,
+        path: &LockPath,
+        view: Option<&LocalView>,
+    ) -> Option<Handed> {
         let handed = view.and_then(|view| view.handed.clone());
         handed.or_else(|| self.registry().lock_cache.handed(path))
     }

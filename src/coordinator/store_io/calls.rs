@@ -24,26 +24,26 @@ use crate::time::Instant;
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a machine asks of the store for one of its permits, and how it is sent.
-pub(crate) struct Ask {
-    pub(crate) io: Arc<StoreIo>,
-    pub(crate) request: RequestId,
+pub(in crate::coordinator) struct Ask {
+    pub(in crate::coordinator) io: Arc<StoreIo>,
+    pub(in crate::coordinator) request: RequestId,
     /// The path of its permit.
-    pub(crate) path: LockPath,
+    pub(in crate::coordinator) path: LockPath,
     /// What this is for.
-    pub(crate) purpose: Purpose,
+    pub(in crate::coordinator) purpose: Purpose,
     /// The turn of its renewal has come already.
-    pub(crate) has_turn: bool,
-    pub(crate) timeout: Duration,
+    pub(in crate::coordinator) has_turn: bool,
+    pub(in crate::coordinator) timeout: Duration,
 }
 
 /// What the store answered to a request.
-pub(crate) struct Answered {
+pub(in crate::coordinator) struct Answered {
     /// What it is to the machine.
-    pub(crate) event: Event,
+    pub(in crate::coordinator) event: Event,
     /// The note of a break that the request met (S17).
-    pub(crate) note: Option<BreakNote>,
+    pub(in crate::coordinator) note: Option<BreakNote>,
     /// What is waited for now: the turn of a renewal that is held back (S7).
-    pub(crate) next: Option<Pin<Box<dyn Future<Output = Self> + Send>>>,
+    pub(in crate::coordinator) next: Option<Pin<Box<dyn Future<Output = Self> + Send>>>,
 }
 
 impl From<Event> for Answered {
@@ -54,7 +54,7 @@ impl From<Event> for Answered {
 
 impl Ask {
     /// Carries out what a machine asks for.
-    pub(crate) async fn send(self, what: Request) -> Answered {
+    pub(in crate::coordinator) async fn send(self, what: Request) -> Answered {
         let io = &self.io;
         let mut note = None;
         let answer = match what {

@@ -26,7 +26,7 @@ const OUTAGE_PATIENCE: Duration = Duration::from_secs(2);
 /// The store as this sidecar asks it: each request has its turn, and what each answer says of the store is
 /// noted.
 #[derive(Debug)]
-pub(crate) struct StoreIo {
+pub(in crate::coordinator) struct StoreIo {
     pub(super) store: Arc<dyn LeaseStore>,
     pub(super) limiter: RateLimiter,
     pub(super) readiness: Readiness,

@@ -21,14 +21,14 @@ use tokio::sync::oneshot;
 use crate::store::StoreError;
 use crate::time::{Clock, Instant};
 
-pub(crate) use needs::Lease;
+pub(in crate::coordinator) use needs::Lease;
 
 /// The shortest and the longest that the queue is left alone.
 const NAP: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
 /// What a request is for; the smallest goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Urgency {
+pub(super) enum Urgency {
     /// A lease, which runs out at this moment unless it is renewed.
     Renewal(Instant),
     /// A lease that is held: its record is written, or it is released.
@@ -48,7 +48,7 @@ pub struct RateStatus {
 
 /// A request was not sent: its turn did not come in time.
 #[derive(Debug)]
-pub(crate) struct RateLimited {
+pub(in crate::coordinator) struct RateLimited {
     waited: Duration,
 }
 
@@ -65,19 +65,19 @@ impl fmt::Display for RateLimited {
 impl std::error::Error for RateLimited {}
 
 impl RateLimited {
-    pub(crate) fn error(waited: Duration) -> StoreError {
+    pub(in crate::coordinator) fn error(waited: Duration) -> StoreError {
         StoreError::Throttled { sent: false, retry_after: None, source: Box::new(Self { waited }) }
     }
 
     /// Whether this says nothing about the store, because the request was not sent.
-    pub(crate) fn is(error: &StoreError) -> bool {
+    pub(super) fn is(error: &StoreError) -> bool {
         matches!(error, StoreError::Throttled { source, .. } if source.is::<Self>())
     }
 }
 
 /// Where requests wait for their turn. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
-pub(crate) struct RateLimiter {
+pub(in crate::coordinator) struct RateLimiter {
     inner: Arc<SharedLimiter>,
 }
 
@@ -107,7 +107,7 @@ type TurnOrder = (Urgency, u64);
 
 /// A request that waits for its turn; dropped, it has left.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(super) struct Waiting {
     limiter: RateLimiter,
     place: TurnOrder,
     turn: oneshot::Receiver<()>,
@@ -115,13 +115,13 @@ pub(crate) struct Waiting {
 
 impl RateLimiter {
     /// One without a budget.
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let limited = AtomicBool::new(false);
         Self { inner: Arc::new(SharedLimiter { clock, limited, queue: Mutex::default() }) }
     }
 
     /// Lets a request go at once, which is `None`, or has it wait for its turn.
-    pub(crate) fn enter(&self, urgency: Urgency) -> Option<Waiting> {
+    pub(super) fn enter(&self, urgency: Urgency) -> Option<Waiting> {
         if !self.inner.limited.load(Ordering::Relaxed) {
             return None;
         }
@@ -142,7 +142,7 @@ impl RateLimiter {
     }
 
     /// Takes note of the answer to a request that was sent.
-    pub(crate) fn note(&self, error: Option<&StoreError>) {
+    pub(super) fn note(&self, error: Option<&StoreError>) {
         let now = self.inner.clock.now();
         let mut queue = self.queue();
         // Of these nobody knows whether the store would have taken it.
@@ -166,12 +166,12 @@ impl RateLimiter {
     }
 
     #[cfg(test)]
-    pub(crate) fn plant_blindness(&self) {
+    pub(in crate::coordinator) fn plant_blindness(&self) {
         let mut queue = self.queue();
         (queue.is_blind, queue.needs) = (true, Needs::default());
     }
 
-    pub(crate) fn pace(&self) -> RateStatus {
+    pub(in crate::coordinator) fn pace(&self) -> RateStatus {
         let mut queue = self.queue();
         self.end_if_quiet(&mut queue, self.inner.clock.now());
         RateStatus { waiting: queue.waiting.len(), rate: queue.budget.rate() }
@@ -224,7 +224,7 @@ impl LimiterQueue {
 
 /// The leases of one lock's task, as far as the limiter knows of them; dropped, it has none.
 #[derive(Debug)]
-pub(crate) struct Renewing {
+pub(in crate::coordinator) struct Renewing {
     limiter: RateLimiter,
     /// As many as there are: nearly always one.
     leases: Box<[Lease]>,
@@ -232,12 +232,12 @@ pub(crate) struct Renewing {
 
 impl Renewing {
     /// None as yet.
-    pub(crate) fn new(limiter: RateLimiter) -> Self {
+    pub(in crate::coordinator) fn new(limiter: RateLimiter) -> Self {
         Self { limiter, leases: Box::default() }
     }
 
     /// From now on, the task renews the leases that `each` gives.
-    pub(crate) fn set<L: Iterator<Item = Lease>>(&mut self, each: impl Fn() -> L) {
+    pub(in crate::coordinator) fn set<L: Iterator<Item = Lease>>(&mut self, each: impl Fn() -> L) {
         if self.leases.iter().copied().eq(each()) {
             return;
         }
@@ -267,7 +267,7 @@ impl Waiting {
     ///
     /// # Errors
     /// When it does not come in time.
-    pub(crate) async fn turn(mut self, timeout: Duration) -> Result<(), StoreError> {
+    pub(super) async fn turn(mut self, timeout: Duration) -> Result<(), StoreError> {
         // The sender is only dropped with the limiter, and there is no turn to wait for then.
         let waited = tokio::time::timeout(timeout, &mut self.turn).await;
         waited.map(drop).map_err(|_elapsed| RateLimited::error(timeout))

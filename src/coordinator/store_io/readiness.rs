@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::time::Instant;
 
 /// Evidence younger than this makes a check unnecessary.
-pub(crate) const FRESH: Duration = Duration::from_secs(30);
+pub(super) const FRESH: Duration = Duration::from_secs(30);
 
 /// What is known of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum StoreStatus {
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(in crate::coordinator) enum Subject {
     /// The store itself: a check.
     Store,
     /// A lock, or what stands beside one.
@@ -52,7 +52,7 @@ impl Subject {
 }
 
 #[derive(Debug)]
-pub(crate) struct Readiness {
+pub(in crate::coordinator) struct Readiness {
     status: watch::Sender<StoreStatus>,
     evidence: Mutex<Evidence>,
     /// Said also where other requests succeed over connections that they have.
@@ -81,7 +81,7 @@ impl Readiness {
     /// A request about `subject` ended like this. One connection that breaks is no outage: a store that has
     /// answered is not ready once no request has succeeded for [`OUTAGE`], or at once when it answers that it
     /// refuses us. What may be refused alone is for a check to look into.
-    pub(crate) fn note(&self, subject: Subject, error: Option<&StoreError>, now: Instant) {
+    pub(super) fn note(&self, subject: Subject, error: Option<&StoreError>, now: Instant) {
         let failure = error.filter(|error| makes_unusable(error));
         // To the end: of two threads that note, the later one sets the status that stays.
         let mut evidence = self.evidence();
@@ -132,7 +132,7 @@ impl Readiness {
 
     /// Whether the last check says nothing about now, or it is not yet known whether an outage has begun or
     /// is over.
-    pub(crate) fn is_stale(&self, now: Instant) -> bool {
+    pub(in crate::coordinator) fn is_stale(&self, now: Instant) -> bool {
         let (old, settling) = {
             let evidence = self.evidence();
             let old = evidence.noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
@@ -144,11 +144,11 @@ impl Readiness {
     }
 
     /// Whether it is known not to answer, or not to let us in.
-    pub(crate) fn is_out(&self) -> bool {
+    pub(super) fn is_out(&self) -> bool {
         matches!(*self.status.borrow(), StoreStatus::NotReady { .. })
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
+    pub(in crate::coordinator) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
         self.status.subscribe()
     }
 

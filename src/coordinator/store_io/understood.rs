@@ -63,7 +63,7 @@ pub fn failure(error: &StoreError) -> Failure {
 }
 
 /// What a store's error is to callers.
-pub(crate) fn store_failure(error: &StoreError) -> StoreFailure {
+pub(in crate::coordinator) fn store_failure(error: &StoreError) -> StoreFailure {
     let (kind, retry_after) = match error {
         StoreError::Throttled { retry_after, .. } => (StoreFailureKind::Throttled, *retry_after),
         StoreError::Denied { .. } => (StoreFailureKind::Denied, None),

@@ -8,11 +8,11 @@ use crate::time::Instant;
 
 /// A lease that is renewed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lease {
+pub(in crate::coordinator) struct Lease {
     /// The end of its validity, unless it is renewed before.
-    pub(crate) valid_until: Instant,
+    pub(in crate::coordinator) valid_until: Instant,
     /// D, the duration of the lease.
-    pub(crate) lease_duration: Duration,
+    pub(in crate::coordinator) lease_duration: Duration,
 }
 
 /// Ends of validity are told apart by so much: an earlier end within it is counted as the earliest.
