@@ -1,5 +1,6 @@
 //! The caller that the lock is to be had for, as the queue above chooses it: what a caller finds here, what
-//! its tries come to, and what an idle machine waits for (S12). The callers that wait are in `queue/`.
+//! its tries come to, what who finds the lock busy is told of its holder (`busy_for`), and what an idle
+//! machine waits for (S12). The callers that wait are in `queue/`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! How a hold ends: what a release waits for ([`Hold::end_hold`]: its saves, S26, and a reservation, S33;
-//! `run_out`: the end of its lease, S16), and whether that is handed on, kept or given back (S10, S13).
+//! How a hold ends: what a release waits for ([`Hold::end_hold`]: its saves, S26, of those that only bring
+//! the record up to the hold what may be done, `drop_recording`, and a reservation, S33; `run_out`: the end
+//! of its lease, S16), and whether that is handed on, kept or given back (S10, S13).
 
 use std::cmp::Ordering;
 use std::sync::Arc;

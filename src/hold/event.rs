@@ -204,6 +204,26 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// Those of a caller that asks for nothing in particular, for tests.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn plain(lease_duration: Duration, wait: Duration) -> Self {
+        Self {
+            lease_duration,
+            wait,
+            max_hold: None,
+            min_hold: Duration::ZERO,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            rebalance: false,
+            resumable: false,
+            record: Record::default(),
+            decides: false,
+            seen: None,
+        }
+    }
+
     /// Its priority among those who wait (S33).
     #[must_use]
     pub fn priority(&self) -> Priority {

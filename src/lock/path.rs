@@ -1,4 +1,5 @@
-//! Lock paths: `{container}/{prefix}/{host_id}/{lock name}`, and the layouts of the lock name.
+//! Lock paths: `{container}/{prefix}/{host_id}/{lock name}`, as `Namespace::lock_path` makes them, and the
+//! layouts of the lock name.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
-//! Callers that come, wait and go: what they are told while they do not have the lock (S12, S31).
+//! Callers that come, wait and go: what they are told while they do not have the lock (S12, S31). One try is
+//! refused by `refuse_known`, by `refuse`, or, once the store has said so, by `tell_taken` (`serving.rs`).
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ impl Queue {
             Err(waiter) if kind == Kind::Plain => self.wait_for_first(waiter, output),
             Err(waiter) => self.waiters.push(waiter, output.now),
         }
-        // What is known of a permit that is polled at its own pace is the answer to a try there (S12).
+        // What is known of permit 0 is the answer to a try there, also of a caller that names more (S12).
         self.advance(Permit::FIRST, output);
     }
 

@@ -76,7 +76,10 @@ impl PlainLock {
     /// All that is kept of callers that wait.
     #[must_use]
     pub fn waiters(&self) -> String {
-        format!("{:?}", self.0.waiters)
+        let mut waiters = self.0.waiters.clone();
+        // What is looked for only once it is needed is not told apart.
+        waiters.rivals();
+        format!("{waiters:?}")
     }
 
     /// [`Queue::into_memories`] of its one permit.

@@ -1,5 +1,5 @@
-//! Which caller each permit is to be had for, and what its tries come to: tries, hand-offs, and a grant that
-//! ends its wait everywhere (S29 to S32).
+//! Which caller each permit is to be had for (`candidate`; their order is in `waiters.rs`), and what its
+//! tries come to: tries, hand-offs, and a grant that ends its wait everywhere (S29 to S32).
 
 use std::sync::Arc;
 

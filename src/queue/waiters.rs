@@ -360,20 +360,9 @@ mod tests {
         let priority = Priority::new(priority).unwrap();
         let sharing = Sharing { priority, ..Sharing::default() }.boxed();
         let permits = (permits > 1).then(|| Permits::new(permits).unwrap());
-        let terms = Terms {
-            lease_duration: Duration::from_secs(15),
-            wait: Duration::from_secs(wait),
-            max_hold: None,
-            min_hold: Duration::ZERO,
-            progress_timeout: None,
-            auto_renew: true,
-            request_id: String::new(),
-            rebalance: false,
-            resumable: false,
-            record: Record { sharing, permits, ..Record::default() },
-            decides: false,
-            seen: None,
-        };
+        let record = Record { sharing, permits, ..Record::default() };
+        let plain = Terms::plain(Duration::from_secs(15), Duration::from_secs(wait));
+        let terms = Terms { record, ..plain };
         Waiter { caller: CallerId(caller), terms: Arc::new(terms), since: now() }
     }
 

@@ -237,20 +237,8 @@ impl Saves {
 }
 
 fn terms(lease: u64, wait: u64) -> Terms {
-    Terms {
-        lease_duration: Duration::from_secs(lease),
-        wait: Duration::from_secs(wait),
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        rebalance: false,
-        resumable: !wait.is_multiple_of(3),
-        record: Record::default(),
-        decides: false,
-        seen: None,
-    }
+    let plain = Terms::plain(Duration::from_secs(lease), Duration::from_secs(wait));
+    Terms { resumable: !wait.is_multiple_of(3), ..plain }
 }
 
 /// One in three calls has none.

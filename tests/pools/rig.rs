@@ -34,24 +34,12 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 
 /// A caller that waits for one of `permits`; with a lease of 15 s.
 pub(crate) fn terms(permits: u32, wait: Duration) -> Terms {
-    Terms {
-        lease_duration: secs(15),
-        wait,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        rebalance: false,
-        resumable: false,
-        record: Record {
-            holder: "somebody".to_owned(),
-            permits: (permits > 1).then(|| Permits::new(permits).unwrap()),
-            ..Record::default()
-        },
-        decides: false,
-        seen: None,
-    }
+    let record = Record {
+        holder: "somebody".to_owned(),
+        permits: (permits > 1).then(|| Permits::new(permits).unwrap()),
+        ..Record::default()
+    };
+    Terms { record, ..Terms::plain(secs(15), wait) }
 }
 
 pub(crate) fn permit(number: u8) -> Permit {

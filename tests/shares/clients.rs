@@ -85,13 +85,6 @@ impl Client {
             share: shares.then(share_name),
         };
         Terms {
-            lease_duration,
-            wait,
-            max_hold: None,
-            min_hold: Duration::ZERO,
-            progress_timeout: None,
-            auto_renew: true,
-            request_id: String::new(),
             rebalance: rebalances,
             resumable: true,
             record: Record {
@@ -100,8 +93,7 @@ impl Client {
                 sharing: sharing.boxed(),
                 ..Record::default()
             },
-            decides: false,
-            seen: None,
+            ..Terms::plain(lease_duration, wait)
         }
     }
 }

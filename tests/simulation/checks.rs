@@ -299,10 +299,11 @@ impl Checks {
         };
         let (broken, moved) = (&self.broken, &self.moved);
         let is_excused = |lease| outdated || broken.contains(&lease) || moved.may_have_ended(lease);
-        let judged = self.counters.told(sidecar, action, is_excused);
-        self.judge(judged);
-        let judged = self.occurrences.told(action);
-        self.judge(judged);
+        let excuses = |lease, token| broken.contains(&lease) || moved.excuses(lease, token, now);
+        let counted = self.counters.told(sidecar, action, is_excused);
+        let occurred = self.occurrences.told(action, excuses);
+        self.judge(counted);
+        self.judge(occurred);
         if let Action::Tell { notice: Notice::Granted(grant), .. } = action
             && grant.token.hand_offs() > 0
             && !grant.resumed

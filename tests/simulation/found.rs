@@ -93,6 +93,12 @@ pub(crate) const FOUND: &[Found] = &[
         shown_by: None,
         what: "the network repeated an acquisition and a save after the hold was lost, and before anybody else's grant: the save was told as not done, rightly, and landed (S27)",
     },
+    Found {
+        seed: 673_289,
+        faults: "1.0.1,1.0.2,1.0.3,1.0.4,8.3.17,4.0.3,1.0.5,1.0.7,1.0.8",
+        shown_by: None,
+        what: "an occurrence was granted by an answer that had waited through a pause that no clock counted, and a newer one had ended: that is outside S1, and was told as a mistake (T2)",
+    },
 ];
 
 /// A run in which one of these does not occur proves less than it seems to.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use leasehold::hold::{
     Action, CallerId, Event, Notice, SaveAsked, SaveId, SaveOutcome, Terms, WriteOf,
 };
-use leasehold::lock::FencingToken;
+use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::record::{CheckpointValue, Found, Verdict};
 use leasehold::schedule::{
     Claimed, Concluded, Ended, Occasion, Occurrence, Outcome, Report, ScheduleRecord, claim_over,
@@ -122,10 +122,16 @@ impl Occurrences {
         }
     }
 
-    pub(crate) fn told(&mut self, action: &Action) -> Result<(), String> {
+    /// `excuses`: under this lease, that token may come too late to be held (S3, S17).
+    pub(crate) fn told(
+        &mut self,
+        action: &Action,
+        excuses: impl Fn(LeaseId, u64) -> bool,
+    ) -> Result<(), String> {
         match action {
             Action::Tell { caller, notice: Notice::Granted(grant) } if !grant.resumed => {
-                self.granted(*caller, grant.token)
+                let may_be_late = excuses(grant.lease_id, grant.token.value());
+                self.granted(*caller, grant.token, may_be_late)
             }
             Action::Tell { caller, notice: Notice::Settled { written } } => {
                 self.settled(*caller, *written)
@@ -135,7 +141,12 @@ impl Occurrences {
         }
     }
 
-    fn granted(&mut self, caller: CallerId, token: FencingToken) -> Result<(), String> {
+    fn granted(
+        &mut self,
+        caller: CallerId,
+        token: FencingToken,
+        may_be_late: bool,
+    ) -> Result<(), String> {
         let Some((occurrence, claimed)) = self.claimed.remove(&caller) else { return Ok(()) };
         let Claimed::Granted { token: of, attempt } = claimed else {
             return Err(format!(
@@ -152,6 +163,11 @@ impl Occurrences {
         self.counts_others(caller, occurrence.at, attempt - 1)?;
         let newest = self.recorded.last_key_value();
         match newest.filter(|(at, _)| **at >= occurrence.at) {
+            // Another may have held the lock by then, and said how it ended.
+            Some(_) if may_be_late => {
+                self.count("occurrences: granted too late");
+                Ok(())
+            }
             Some((at, outcome)) => Err(format!(
                 "T2: {caller:?} is granted {}, and {at} was told as {outcome:?}",
                 occurrence.at

@@ -49,10 +49,19 @@ staged("s19 a checkpoint that is too long is refused before it is sent, and the 
 });
 
 staged("s26 the newest of several saves is what the hold knows, in whichever order they are answered", async (it) => {
+  const { answers, asked } = it.sidecar;
   const hold = await it.held();
   assert.deepEqual(await Promise.all([hold.save("a"), hold.save("b")]), [1, 2]);
-  assert.deepEqual(it.sidecar.asked, ["save_checkpoint 1 a by 1", "save_checkpoint 1 b by 1"]);
+  assert.deepEqual(asked, ["save_checkpoint 1 a by 1", "save_checkpoint 1 b by 1"]);
   assert.equal(hold.checkpoint?.text(), "b");
+  answers["save_checkpoint"] = [];
+  const earlier = hold.save("c");
+  await settled();
+  answers["save_checkpoint"] = [{ version: 4 }];
+  assert.equal(await hold.save("d"), 4);
+  it.sidecar.answer("save_checkpoint", { version: 3 });
+  assert.equal(await earlier, 3);
+  assert.equal(hold.checkpoint.text(), "d");
 });
 
 staged("s27 a save that nobody answers is unknown, and is not sent again", async (it) => {

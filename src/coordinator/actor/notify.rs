@@ -272,7 +272,7 @@ impl Task {
             Some(note) => format!("{detail}: {}", note.text()),
             None => detail,
         };
-        self.end_hold(&mut caller, HoldEnd::Lost(reason), &detail);
+        self.hold_ended(&mut caller, HoldEnd::Lost(reason), &detail);
         caller.sink.event(HoldEvent::Held(HeldEvent::Lost { reason, detail, break_note }));
         caller.sink.answer(Err(CallError::HoldLost { reason }));
         self.answer_releases(id, &Released::AlreadyLost { reason });
@@ -308,7 +308,7 @@ impl Task {
             until: self.shared.wall_at(until),
         });
         if let Some(mut caller) = self.take_caller(id) {
-            self.end_hold(&mut caller, HoldEnd::Released, "");
+            self.hold_ended(&mut caller, HoldEnd::Released, "");
             caller.sink.event(HoldEvent::Released(released.clone()));
         }
         self.answer_releases(id, &released);
@@ -318,7 +318,7 @@ impl Task {
     fn tell_not_confirmed(&mut self, id: CallerId, why: NotConfirmed, detail: &str) {
         if let Some(mut caller) = self.take_caller(id) {
             if self.holder(caller.lease_id) == Some(id) {
-                self.end_hold(&mut caller, HoldEnd::NotConfirmed(why), detail);
+                self.hold_ended(&mut caller, HoldEnd::NotConfirmed(why), detail);
             } else {
                 // A resume that its client gave up: what it would have resumed was not here.
                 self.end_wait(&mut caller, AcquireResult::Left, None);
@@ -353,7 +353,7 @@ impl Task {
         caller.wait = None;
     }
 
-    fn end_hold(&self, caller: &mut Caller, end: HoldEnd, detail: &str) {
+    fn hold_ended(&self, caller: &mut Caller, end: HoldEnd, detail: &str) {
         let path = self.path_of(caller.permit);
         let now = self.shared.clock.now();
         let facts = EndFacts {
@@ -417,7 +417,7 @@ impl Task {
             aside.releases.retain(|(caller, _)| *caller != id);
         }
         let Some(mut caller) = self.take_caller(id) else { return };
-        self.end_hold(&mut caller, end, "");
+        self.hold_ended(&mut caller, end, "");
         caller.sink.end(Err(why));
     }
 

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
+    ANN, BOB, CAT, Rig, busy, is_busy, is_granted, loss, millis, one_try, outage, released, secs,
+    terms,
 };
 use crate::hold::{
-    Action, Event, Failure, HolderCall, LossReason, Notice, Request, StoreBounds, Terms,
+    Action, Busy, Event, Failure, HolderCall, LossReason, Request, StoreBounds, Terms,
 };
 
 fn at_most(max_hold: u64) -> Terms {
@@ -102,8 +103,7 @@ fn s11_a_lock_rests_until_min_hold_is_over() {
     assert_eq!(released(&rig.told(), ANN), Some(Some(ends)));
     rig.arrive(CAT, one_try());
     let told = rig.told();
-    let resting = |action: &Action| matches!(action, Action::Tell { caller: CAT, notice: Notice::Busy(busy) } if busy.resting);
-    assert!(told.iter().any(resting), "{told:?}");
+    assert!(busy(&told, CAT).is_some_and(|busy| busy.resting), "{told:?}");
     rig.pass_served(millis(37_999));
     assert!(!is_granted(&rig.told(), BOB));
     assert!(rig.is_leased(), "the lease is renewed meanwhile");
@@ -121,13 +121,8 @@ fn s11_a_rest_outlives_the_sidecar_that_promised_it() {
     other.arrive(BOB, one_try());
     other.serve();
     let told = other.told();
-    let resting = |action: &Action| match action {
-        Action::Tell { caller: BOB, notice: Notice::Busy(busy) } => {
-            busy.resting && busy.retry_after > secs(15)
-        }
-        _ => false,
-    };
-    assert!(told.iter().any(resting), "{told:?}");
+    let is_long = |busy: &Busy| busy.resting && busy.retry_after > secs(15);
+    assert!(busy(&told, BOB).is_some_and(is_long), "{told:?}");
     assert!(!other.is_leased());
     other.arrive(CAT, terms());
     other.pass_served(secs(18));

@@ -4,13 +4,12 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use super::rig::{
-    ANN, Arrival, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, secs, store_failure,
-    terms,
+    ANN, Arrival, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, refused, secs,
+    store_failure, terms,
 };
 use super::table::Table;
 use crate::hold::{
-    Action, Answer, CallerId, Event, Failure, LossReason, Notice, Request, StoreFailure,
-    StoreFailureKind, Stored, Terms,
+    Action, Answer, CallerId, Event, LossReason, Notice, Request, StoreFailureKind, Stored, Terms,
 };
 use crate::record::{ETag, Fields, Found, Verdict};
 use crate::time::UnixMillis;
@@ -108,14 +107,6 @@ pub(super) fn settled(told: &[Action], caller: CallerId) -> Option<bool> {
     })
 }
 
-fn refusal() -> Failure {
-    Failure::Refused(StoreFailure {
-        kind: StoreFailureKind::Denied,
-        message: "no".to_owned(),
-        retry_after: None,
-    })
-}
-
 #[test]
 fn t6_what_is_decided_and_the_token_are_one_write_and_then_it_is_granted() {
     let mut rig = Rig::new();
@@ -139,7 +130,7 @@ fn t6_what_is_not_written_is_not_granted_and_the_lease_goes_back() {
     rig.arrive(ANN, brings(Brings::Run));
     let acquire = rig.request();
     rig.serve_one(&acquire);
-    rig.fail(refusal());
+    rig.fail(refused(StoreFailureKind::Denied));
     rig.serve();
     assert_eq!(store_failure(&rig.told(), ANN), Some(StoreFailureKind::Denied));
     assert!(!rig.is_leased() && runs(&rig).is_none());

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, secs, terms,
-};
-use crate::hold::{CallerId, Event, Standing, Terms};
-use crate::record::{Record, ShareName, Sharing};
+use super::rig::{ANN, BOB, CAT, Rig, is_busy, millis, one_try, outage, secs, terms};
+use crate::hold::{CallerId, Terms};
 
 #[test]
 fn s10_one_caller_that_loops_lets_others_have_their_turn() {
@@ -256,62 +253,4 @@ fn s10_who_stands_back_does_so_from_when_the_store_has_the_lock_back() {
     assert!(rig.sent.is_empty(), "others have their turn: {:?}", rig.sent);
     rig.pass_served(millis(220));
     rig.granted(CAT);
-}
-
-fn shared(terms: Terms) -> Terms {
-    let share = ShareName::new("listeners").ok();
-    let sharing = Sharing { share, ..Sharing::default() };
-    let record = Record { sharing: sharing.boxed(), ..terms.record };
-    Terms { record, ..terms }
-}
-
-#[test]
-fn s12_s34_one_try_of_a_lock_does_not_wait_because_another_of_the_share_is_being_acquired() {
-    let mut rig = Rig::new();
-    let stand = |rig: &mut Rig| {
-        let (patience, not_before) = (Duration::ZERO, None);
-        rig.hold.stand(Standing { held: 0, patience, not_before, turn: false });
-    };
-    rig.arrive(CAT, shared(terms()));
-    rig.leave(CAT);
-    rig.serve();
-    rig.told();
-    stand(&mut rig);
-    rig.arrive(ANN, shared(terms()));
-    stand(&mut rig);
-    rig.arrive(BOB, one_try());
-    rig.serve();
-    let told = rig.told();
-    assert!(is_granted(&told, ANN) && is_busy(&told, BOB), "the store was asked at once: {told:?}");
-}
-
-#[test]
-fn s13_s34_one_try_in_a_share_ends_nobodys_belief() {
-    let (mut rig, mut other) = Rig::pair();
-    let grant = rig.grant(ANN, shared(terms()));
-    // Somebody else's tool ends the lease at once.
-    rig.table_mut().break_now();
-    other.now = rig.now;
-    let stand = |rig: &mut Rig| {
-        let patience = secs(10);
-        rig.hold.stand(Standing { held: 1, patience, not_before: None, turn: true });
-    };
-    stand(&mut other);
-    other.arrive(CAT, shared(terms()));
-    stand(&mut other);
-    other.on(Event::TimePassed);
-    other.serve();
-    let believes = secs(13);
-    other.resume(BOB, &grant, shared(terms()), believes);
-    let until = other.at() + believes;
-    other.serve();
-    let told = other.told();
-    assert!(loss(&told, BOB).is_some(), "{told:?} {}", other.hold.state());
-    stand(&mut other);
-    let dan = CallerId(4);
-    other.arrive(dan, shared(one_try()));
-    other.serve();
-    let told = other.told();
-    let got = is_granted(&told, dan) || is_granted(&told, CAT);
-    assert!(!got, "granted at {:?}, and its client may believe until {until:?}", other.at());
 }

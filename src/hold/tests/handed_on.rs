@@ -1,7 +1,7 @@
 //! A hold that was handed on is in the record once it has lasted: S10, S13, S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, saved, secs, terms,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, refused, released, saved, secs, terms,
 };
 use crate::hold::{
     Action, CallerId, Failure, Granted, LossReason, Notice, Request, SaveOutcome, StoreFailure,
@@ -22,14 +22,6 @@ fn handed_on(rig: &mut Rig) -> (Granted, Granted) {
     assert!(rig.sent.is_empty(), "a hand-off asks nothing of the store");
     let second = rig.granted(BOB);
     (first, second)
-}
-
-fn refusal() -> Failure {
-    Failure::Refused(StoreFailure {
-        kind: StoreFailureKind::Denied,
-        message: "not now".to_owned(),
-        retry_after: None,
-    })
 }
 
 /// The write that is under way.
@@ -204,7 +196,7 @@ fn s13_s27_what_stays_unknown_runs_out_with_the_lease() {
 
 #[test]
 fn s10_a_write_that_fails_ends_no_hold_and_holds_up_nobody() {
-    for failure in [outage(), refusal()] {
+    for failure in [outage(), refused(StoreFailureKind::Denied)] {
         let mut rig = Rig::new();
         let (_, second) = handed_on(&mut rig);
         rig.pass(secs(1));

@@ -2,7 +2,7 @@
 
 use super::overruling::{breaks, does, go_on, held, moving, serves, waits};
 use super::proving::of;
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, outage, revoked, secs, terms};
+use super::rig::{ANN, BOB, CAT, Rig, busy, is_granted, millis, outage, revoked, secs, terms};
 use super::table::{failed, note_for};
 use crate::hold::{
     Action, Event, Failure, Notice, PriorityStatus, Request, StoreFailure, StoreFailureKind, Terms,
@@ -149,12 +149,7 @@ fn reserved() -> (Rig, Rig) {
 
 /// What became of the priority of `CAT`, and whether the lock rests, as it was told when its wait was over.
 fn told_busy(rig: &mut Rig) -> Option<(Option<PriorityStatus>, bool)> {
-    rig.told().iter().find_map(|action| match action {
-        Action::Tell { caller: CAT, notice: Notice::Busy(busy) } => {
-            Some((busy.priority, busy.resting))
-        }
-        _ => None,
-    })
+    busy(&rig.told(), CAT).map(|busy| (busy.priority, busy.resting))
 }
 
 #[test]

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::proving::of;
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, millis, one_try, outage, revoked, secs, terms};
+use super::rig::{
+    ANN, BOB, CAT, Rig, busy, is_granted, millis, one_try, outage, refused, revoked, secs, terms,
+};
 use super::table::{failed, note_for};
 use crate::hold::{
-    Action, Answer, CallerId, Event, Failure, Granted, Notice, PriorityStatus, Remark, Request,
-    Rival, StoreFailure, StoreFailureKind, Terms,
+    Action, Answer, CallerId, Event, Failure, Granted, PriorityStatus, Remark, Request, Rival,
+    StoreFailureKind, Terms,
 };
 use crate::record::Priority;
 
@@ -77,14 +79,6 @@ pub(super) fn does(rig: &mut Rig, action: &Action, _: &Rival) {
 
 fn times(breaks: &[(Duration, Rival)]) -> Vec<Duration> {
     breaks.iter().map(|(at, _)| *at).collect()
-}
-
-fn refused() -> Failure {
-    Failure::Refused(StoreFailure {
-        kind: StoreFailureKind::Denied,
-        message: "no".to_owned(),
-        retry_after: None,
-    })
 }
 
 #[test]
@@ -242,7 +236,7 @@ fn s33_a_store_that_refuses_breaks_is_asked_each_ten_minutes_and_that_is_said_on
     let (mut old, mut new, _) = held(of(1, terms()));
     new.arrive(BOB, waits(of(2, terms())));
     let at = times(&breaks((&mut old, &mut new), secs(1_300), |rig, action, _| {
-        rig.on(failed(action, refused()).unwrap());
+        rig.on(failed(action, refused(StoreFailureKind::Denied)).unwrap());
     }));
     assert_eq!(at.len(), 3, "{at:?}");
     assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= secs(600)), "{at:?}");
@@ -258,7 +252,7 @@ fn s33_that_a_store_refuses_breaks_is_said_once_whoever_waits() {
     for (caller, span) in [(BOB, 60), (CAT, 60), (BOB, 700)] {
         new.arrive(caller, waits(of(2, terms())));
         asked += breaks((&mut old, &mut new), secs(span), |rig, action, _| {
-            rig.on(failed(action, refused()).unwrap());
+            rig.on(failed(action, refused(StoreFailureKind::Denied)).unwrap());
         })
         .len();
         said += new.told().iter().filter(|action| is_cannot_break(action)).count();
@@ -410,20 +404,13 @@ fn s33_a_caller_that_leaves_is_told_why_its_priority_did_not_help() {
     let (mut old, mut new, _) = held(of(1, terms()));
     new.arrive(BOB, Terms { wait: secs(22), ..of(2, terms()) });
     go_on((&mut old, &mut new), secs(23), serves);
-    let status = new.told().iter().find_map(|action| match action {
-        Action::Tell { caller: BOB, notice: Notice::Busy(busy) } => Some(busy.priority),
-        _ => None,
-    });
-    assert_eq!(status, Some(Some(PriorityStatus::Revoked)));
+    assert_eq!(status(&mut new, BOB), Some(PriorityStatus::Revoked));
 }
 
 /// What `caller` was told of its priority when it did not get the lock.
 fn status(rig: &mut Rig, caller: CallerId) -> Option<PriorityStatus> {
     let told = rig.told();
-    let busy = told.iter().find_map(|action| match action {
-        Action::Tell { caller: whom, notice: Notice::Busy(busy) } if *whom == caller => Some(busy),
-        _ => None,
-    });
+    let busy = busy(&told, caller);
     busy.unwrap_or_else(|| panic!("{caller:?} is not told busy: {told:?}")).priority
 }
 
@@ -467,7 +454,7 @@ fn s8_s33_a_look_that_is_refused_is_repeated_each_poll_cap_at_most() {
     go_on((&mut old, &mut new), secs(60), |rig, action| {
         if matches!(action, Action::Store { what: Request::Look { .. }, .. }) {
             looks.push(rig.now);
-            rig.on(failed(&action, refused()).unwrap());
+            rig.on(failed(&action, refused(StoreFailureKind::Denied)).unwrap());
         } else {
             rig.serve_one(&action);
         }

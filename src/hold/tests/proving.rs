@@ -2,13 +2,11 @@
 
 use super::deciding::{Brings, brings, settled};
 use super::rig::{
-    ANN, Arrival, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, store_failure,
-    terms,
+    ANN, Arrival, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, refused, secs,
+    store_failure, terms,
 };
 use super::table::{Table, failed};
-use crate::hold::{
-    Action, Event, Failure, NoteSeen, Request, StoreFailure, StoreFailureKind, Terms,
-};
+use crate::hold::{Action, Event, Failure, NoteSeen, Request, StoreFailureKind, Terms};
 use crate::record::{Priority, Sharing};
 
 /// The terms of a caller of this priority that yields.
@@ -55,14 +53,6 @@ fn break_for_the_former(rig: &Rig) {
 
 pub(super) const fn is_renewal(action: &Action) -> bool {
     matches!(action, Action::Store { what: Request::Renew { .. }, .. })
-}
-
-fn refusal() -> Failure {
-    Failure::Refused(StoreFailure {
-        kind: StoreFailureKind::StoreFailed,
-        message: "the lock is archived".to_owned(),
-        retry_after: None,
-    })
 }
 
 fn at_least(seconds: u64) -> Terms {
@@ -121,7 +111,7 @@ fn s11_a_rest_does_not_stay_for_whom_a_broken_lease_was_not_granted() {
 #[test]
 fn s11_a_rest_does_not_stay_where_a_lease_cannot_be_renewed() {
     let (mut rig, proof) = written(at_least(40));
-    rig.on(failed(&proof, refusal()).unwrap());
+    rig.on(failed(&proof, refused(StoreFailureKind::StoreFailed)).unwrap());
     rig.serve();
     assert_eq!(store_failure(&rig.told(), BOB), Some(StoreFailureKind::StoreFailed));
     assert!(!rig.is_leased());
@@ -359,18 +349,18 @@ fn s11_a_rest_that_the_store_refuses_to_take_back_is_left_to_end_by_itself() {
     let (mut rig, write) = leased(at_least(40));
     rig.serve_one(&write);
     rig.leave(BOB);
-    let mut refused = 0;
+    let mut writes = 0;
     rig.run(secs(30), |rig| {
         while let Some(action) = rig.sent.pop_front() {
             if matches!(action, Action::Store { what: Request::Write { .. }, .. }) {
-                refused += 1;
-                rig.on(failed(&action, refusal()).unwrap());
+                writes += 1;
+                rig.on(failed(&action, refused(StoreFailureKind::StoreFailed)).unwrap());
             } else {
                 rig.serve_one(&action);
             }
         }
     });
-    assert_eq!((refused, rig.is_leased(), rig.hold.is_idle()), (1, false, true));
+    assert_eq!((writes, rig.is_leased(), rig.hold.is_idle()), (1, false, true));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::deciding::{Brings, Outcome};
 use super::table::{Table, failed};
 pub(super) use super::told::{
-    is_busy, is_granted, loss, not_confirmed, released, revoked, saved, store_failure, text,
+    busy, is_busy, is_granted, loss, not_confirmed, released, revoked, saved, store_failure, text,
 };
 use crate::hold::{
     Action, CallerId, Event, Failure, Granted, HolderCall, Memory, NoteSeen, Notice, Request,
@@ -38,20 +38,8 @@ pub(super) const fn millis(millis: u64) -> Duration {
 
 /// Terms of a caller that waits for a minute, with a lease of 15 s.
 pub(super) fn terms() -> Terms {
-    Terms {
-        lease_duration: secs(15),
-        wait: secs(60),
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        request_id: String::new(),
-        rebalance: false,
-        resumable: false,
-        record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        decides: false,
-        seen: None,
-    }
+    let record = Record { holder: "somebody".to_owned(), ..Record::default() };
+    Terms { record, ..Terms::plain(secs(15), secs(60)) }
 }
 
 pub(super) fn one_try() -> Terms {
@@ -64,6 +52,11 @@ pub(super) fn outage() -> Failure {
         message: "connection reset".to_owned(),
         retry_after: None,
     })
+}
+
+/// The store refuses it, so that asking again is of no use.
+pub(super) fn refused(kind: StoreFailureKind) -> Failure {
+    Failure::Refused(StoreFailure { kind, message: "no".to_owned(), retry_after: None })
 }
 
 /// A caller that comes.

@@ -1,5 +1,6 @@
 //! Pauses that no clock here counted: S3.
 
+use super::proving::is_renewal;
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, secs, terms};
 use crate::hold::{Action, Event, HolderCall, LossReason, Notice, Request, Terms, valid_until};
 
@@ -54,10 +55,6 @@ fn s3_a_suspicion_that_is_not_decided_in_time_is_a_risk() {
 fn suspect(rig: &mut Rig) {
     rig.now += millis(1);
     rig.on(Event::PauseSuspected);
-}
-
-const fn is_renewal(action: &Action) -> bool {
-    matches!(action, Action::Store { what: Request::Renew { .. }, .. })
 }
 
 /// Lets the store do what is asked for `steps` times, and a pause be suspected before the answer to the last.

@@ -1,7 +1,7 @@
 //! What was told, looked through.
 
 use crate::hold::{
-    Action, CallerId, LossReason, NotConfirmed, Notice, SaveId, SaveOutcome, StoreFailureKind,
+    Action, Busy, CallerId, LossReason, NotConfirmed, Notice, SaveId, SaveOutcome, StoreFailureKind,
 };
 use crate::record::Checkpoint;
 use crate::time::Instant;
@@ -48,9 +48,18 @@ pub(super) fn is_granted(told: &[Action], caller: CallerId) -> bool {
         .any(|action| matches!(action, Action::Tell { caller: whom, notice: Notice::Granted(_) } if *whom == caller))
 }
 
+/// What `caller` was told that found the lock to be another's.
+pub(super) fn busy(told: &[Action], caller: CallerId) -> Option<&Busy> {
+    told.iter().find_map(|action| match action {
+        Action::Tell { caller: whom, notice: Notice::Busy(busy) } if *whom == caller => {
+            Some(&**busy)
+        }
+        _ => None,
+    })
+}
+
 pub(super) fn is_busy(told: &[Action], caller: CallerId) -> bool {
-    told.iter()
-        .any(|action| matches!(action, Action::Tell { caller: whom, notice: Notice::Busy(_) } if *whom == caller))
+    busy(told, caller).is_some()
 }
 
 pub(super) fn store_failure(told: &[Action], caller: CallerId) -> Option<StoreFailureKind> {

@@ -1,8 +1,8 @@
-//! What is due, what of it runs (`first_to_run`; one that was tried before, `again`), what is skipped or
-//! missed (`skip`), and the count of that (T4, T7, T9, T18). Whether one that a plain hold names is skipped
-//! is decided by `claim` (`schedule/occurrence.rs`). What falls due during a run is skipped by `skip_since`
-//! (`ending.rs`, T10). What a plan that is replaced leaves missed is counted in `plan.rs`, and added to the
-//! record by `adopt` (`mod.rs`).
+//! What is due, what of it runs and so is caught up (`first_to_run`; one that was tried before, `again`),
+//! what is skipped or missed (`skip`), and the count of that (T4, T7, T9, T18). Whether one that a plain
+//! hold names is skipped is decided by `claim` (`schedule/occurrence.rs`). What falls due during a run is
+//! skipped by `skip_since` (`ending.rs`, T10). What a plan that is replaced leaves missed is counted in
+//! `plan.rs`, and added to the record by `adopt` (`mod.rs`).
 
 use super::View;
 use super::ending::{finish, skipped};

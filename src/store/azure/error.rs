@@ -1,5 +1,7 @@
-//! From what the SDK and the service say to what the caller can do (`into_store_error`; refused credentials,
-//! `into_denied`). No text of the SDK gets through: its errors can show a URL with the signature in it (S20).
+//! From what the SDK and the service say to what the caller can do (`into_store_error`, by status; 404, 409
+//! and 412 by the service's code, `into_conflict`, where one code may mean something else to a holder;
+//! refused credentials, `into_denied`). No text of the SDK gets through: its errors can show a URL with the
+//! signature in it (S20).
 
 use std::error::Error;
 use std::fmt;
