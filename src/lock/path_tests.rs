@@ -278,8 +278,6 @@ fn s28_permit_0_is_the_lock_itself_and_the_others_stand_beside_it() {
 #[test]
 fn s28_the_layout_webjobs_has_plain_locks_only() {
     let namespace = namespace(Layout::WebJobs);
-    assert!(!Layout::WebJobs.has_permits());
-    assert!(Layout::Readable.has_permits() && Layout::Hashed.has_permits());
     // A raw name may look like a permit's.
     let path = path_in(Layout::WebJobs, "Job~2", "", LockMode::Function).unwrap();
     assert_eq!(namespace.permit_of(&path), (path, Permit::FIRST));
@@ -325,5 +323,14 @@ proptest! {
         let [first, second] = paths;
         let (first, second) = (first?, second?);
         prop_assert_eq!(first.0 == second.0, first.1 == second.1);
+    }
+}
+
+#[test]
+fn s23_s28_locks_of_webjobs_have_neither_checkpoints_nor_permits() {
+    for (layout, has_both) in
+        [(Layout::Readable, true), (Layout::Hashed, true), (Layout::WebJobs, false)]
+    {
+        assert_eq!((layout.keeps_checkpoints(), layout.has_permits()), (has_both, has_both));
     }
 }

@@ -99,6 +99,12 @@ pub(crate) const FOUND: &[Found] = &[
         shown_by: None,
         what: "an occurrence was granted by an answer that had waited through a pause that no clock counted, and a newer one had ended: that is outside S1, and was told as a mistake (T2)",
     },
+    Found {
+        seed: 846_170,
+        faults: "1.0.0,1.0.2,1.0.3,4.0.1,1.0.4,1.0.5,1.0.6,1.0.7,10.2.4,4.0.2,8.2.5,5.2.7,4.0.3,8.2.13,7.2.15,4.0.4,4.0.5",
+        shown_by: None,
+        what: "a look that showed a notice was repeated by the network after the lease had been ended, and its answer waited through a pause that no clock counted: it was judged by the repetition, of which nobody hears (S22)",
+    },
 ];
 
 /// A run in which one of these does not occur proves less than it seems to.

@@ -105,7 +105,7 @@ impl World {
             self.checks.fail(violation);
         }
         let former = self.sidecars[sidecar].life != life;
-        let look = Look { former, ..self.look(sidecar) };
+        let look = Look { former, heard, ..self.look(sidecar) };
         self.checks.reached(look, (action, &event), sent);
         self.checks.notices.looked(look, &event, self.storage.newest_lease());
         self.story.count_answer(&event);

@@ -83,6 +83,7 @@ impl Notices {
         }
         if let Action::Store { request, what: Request::Look { .. }, .. } = action
             && !look.former
+            && look.heard
         {
             self.looks.insert((look.sidecar, *request), look.now);
         }
@@ -93,6 +94,9 @@ impl Notices {
     /// it.
     pub(crate) fn looked(&mut self, look: Look, event: &Event, newest: Option<LeaseId>) {
         let Event::Answer { answer: Answer::Look(Ok(seen)), .. } = event else { return };
+        if !look.heard {
+            return;
+        }
         let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
         if let Some(((_, lease_id), told)) = own
             && seen.breaking

@@ -20,6 +20,8 @@ pub(crate) struct Look {
     pub(crate) resumes: bool,
     /// What is looked at was sent by its process before the last crash.
     pub(crate) former: bool,
+    /// Its answer is on its way; of what the network has repeated nobody hears.
+    pub(crate) heard: bool,
 }
 
 /// The hold that a sidecar granted last under a lease.

@@ -353,7 +353,8 @@ impl World {
     /// A look at a sidecar, now.
     pub(crate) fn look(&self, sidecar: usize) -> Look {
         let resumes = self.sidecars[sidecar].resumes;
-        Look { sidecar, now: self.now, local: self.time_at(sidecar), resumes, former: false }
+        let local = self.time_at(sidecar);
+        Look { sidecar, now: self.now, local, resumes, former: false, heard: true }
     }
 
     pub(crate) fn tell(&mut self, caller: CallerId, message: Message) {

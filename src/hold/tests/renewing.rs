@@ -122,6 +122,17 @@ fn s7_a_try_is_cut_off_and_repeated() {
 }
 
 #[test]
+fn s7_a_try_that_was_cut_off_and_done_all_the_same_is_not_repeated_at_once() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(rig.hold.poll_timeout().unwrap() - rig.at());
+    let first = rig.request();
+    rig.pass(millis(2_500));
+    rig.serve_one(&first);
+    rig.pass(secs(1));
+    assert!(rig.sent.is_empty(), "{:?}", rig.sent);
+}
+
+#[test]
 fn s9_a_renewal_that_succeeds_again_is_told() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.pass_failing(secs(11));

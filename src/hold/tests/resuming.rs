@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, not_confirmed, one_try, released, secs,
-    terms,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, loss_detail, millis, not_confirmed, one_try,
+    released, secs, terms,
 };
 use crate::hold::{
     Action, Event, Granted, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms,
@@ -174,7 +174,10 @@ fn s16_a_resume_from_an_old_generation_is_refused_and_ends_nothing() {
     let resumed = rig.granted(BOB);
     assert_eq!((grant.generation, resumed.generation), (1, 2));
     dangling.pass_served(secs(1));
-    assert_eq!(loss(&dangling.told(), CAT), Some(LossReason::Taken));
+    let told = dangling.told();
+    assert_eq!(loss(&told, CAT), Some(LossReason::Taken));
+    let detail = loss_detail(&told, CAT).unwrap();
+    assert!(detail.contains("another of its grants"), "{detail}");
     rig.pass_served(secs(30));
     dangling.pass_served(secs(30));
     assert_eq!(loss(&rig.told(), BOB), None);

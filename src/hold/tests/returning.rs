@@ -1,7 +1,7 @@
 //! Who comes back to a sidecar that is busy with an older hold, or too late: S6, S13, S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, outage, secs, store_failure, terms,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, loss_detail, outage, secs, store_failure, terms,
 };
 use crate::hold::{Action, LossReason, Notice, Request, StoreFailureKind, Terms};
 
@@ -77,7 +77,10 @@ fn s16_who_comes_back_with_the_generation_that_was_released_is_lost() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.release_of(ANN, &grant);
     rig.resume(BOB, &grant, terms(), secs(9));
-    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
+    let told = rig.told();
+    assert_eq!(loss(&told, BOB), Some(LossReason::Taken));
+    let detail = loss_detail(&told, BOB).unwrap();
+    assert!(detail.contains("the hold has ended"), "{detail}");
 }
 
 #[test]

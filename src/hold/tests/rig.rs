@@ -12,7 +12,8 @@ use uuid::Uuid;
 use super::deciding::{Brings, Outcome};
 use super::table::{Table, failed};
 pub(super) use super::told::{
-    busy, is_busy, is_granted, loss, not_confirmed, released, revoked, saved, store_failure, text,
+    busy, is_busy, is_granted, loss, loss_detail, not_confirmed, released, revoked, saved,
+    store_failure, text,
 };
 use crate::hold::{
     Action, CallerId, Event, Failure, Granted, HolderCall, Memory, NoteSeen, Notice, Request,

@@ -43,6 +43,17 @@ pub(super) fn loss(told: &[Action], caller: CallerId) -> Option<LossReason> {
     })
 }
 
+/// In which words `caller` was told that; none if it was not.
+pub(super) fn loss_detail(told: &[Action], caller: CallerId) -> Option<&str> {
+    told.iter().find_map(|action| match action {
+        Action::Tell {
+            caller: whom,
+            notice: Notice::Lost { detail, .. } | Notice::ResumeRefused { detail, .. },
+        } if *whom == caller => Some(&**detail),
+        _ => None,
+    })
+}
+
 pub(super) fn is_granted(told: &[Action], caller: CallerId) -> bool {
     told.iter()
         .any(|action| matches!(action, Action::Tell { caller: whom, notice: Notice::Granted(_) } if *whom == caller))
