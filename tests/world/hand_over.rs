@@ -112,7 +112,7 @@ pub(crate) fn interrupted(
     let until = state.checks.told_until(&key, until);
     state.hand_overs.left.insert(key, until);
     let given = lease_of(state, stream.path, token)?;
-    let sixth = state.lease / 6;
+    let sixth = given.lasts / 6;
     // A try that was under way, and not cut off yet, is as good as another.
     let renewed = state.hand_overs.renewed.get(&given.id);
     let once_more = renewed.is_some_and(|at| *at + sixth.min(CUT_OFF) >= ending.since);

@@ -49,6 +49,7 @@ impl Lease {
 pub(crate) struct Given {
     pub(crate) blob: String,
     pub(crate) id: Id,
+    pub(crate) lasts: Duration,
     /// The epoch of the token that was stored under it.
     pub(crate) token: Option<u64>,
     pub(crate) ended: Option<(Duration, End)>,

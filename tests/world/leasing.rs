@@ -97,6 +97,7 @@ impl Service {
         let given = Given {
             blob: name.to_owned(),
             id: id.clone(),
+            lasts,
             token: None,
             ended: None,
             refused: None,
