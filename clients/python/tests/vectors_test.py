@@ -220,7 +220,8 @@ class _Stage:
         async for term in self._made.client.lead("f", on_event=self._tell):
             async with term:
                 await self._work(term, f"term {term.fencing_token}")
-                return
+                if term.notice is None:
+                    return
 
     async def _every(self) -> None:
         await self._made.client.every(

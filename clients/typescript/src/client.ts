@@ -174,8 +174,9 @@ export class Client extends ScheduleClient implements AsyncDisposable {
 
   /**
    * Runs `work` for as long as this leads, and again in each new term: when a term is lost, its signal aborts, and what
-   * `work` gives or throws then is dropped. When `work` ends in a term that was not lost, this gives its result, or throws
-   * its error. `options.signal` ends the waiting, and aborts the work's signal.
+   * `work` gives or throws then is dropped. So is what it gives in a term that was revoked (its `notice`), and that notice
+   * itself, thrown as the reason of `term.revokedSignal`. When `work` ends in any other term, this gives its result; any
+   * other error of it this throws. `options.signal` ends the waiting, and aborts the work's signal.
    *
    * @throws as {@link Client.lead}; and what `work` throws.
    */
@@ -184,9 +185,9 @@ export class Client extends ScheduleClient implements AsyncDisposable {
       const signal = options.signal === undefined ? term.signal : AbortSignal.any([term.signal, options.signal]);
       try {
         const result = await work(signal, term);
-        if (term.loss === undefined) return result;
+        if (term.loss === undefined && term.notice === undefined) return result;
       } catch (error) {
-        if (term.loss === undefined) throw error;
+        if (term.loss === undefined && error !== term.notice) throw error;
       }
     }
     throw new ProtocolError("the terms ended by themselves");

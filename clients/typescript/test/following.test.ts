@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { status } from "@grpc/grpc-js";
 
 import { leadPauseMs } from "../src/hold/lead.js";
-import type { Completion } from "../src/index.js";
+import type { Completion, Hold } from "../src/index.js";
 import { RefusedError } from "../src/index.js";
 import type { Refusing } from "./messages.js";
 import { errorOf } from "./messages.js";
@@ -103,6 +103,17 @@ staged("work runs in each term until one ends it, or the caller does", async (it
   stop.abort(BOOM);
   await stopped;
   assert.deepEqual(it.sidecar.asked, Array(4).fill(RELEASED));
+});
+
+staged("s22 work that ends by the notice of its term is followed by another term", async (it) => {
+  const work = async (_: AbortSignal, term: Hold): Promise<string> => {
+    if (it.sidecar.streams.length === 2) return "done";
+    it.sidecar.tell(undefined, { revoked: { until: it.now + 30_000, for: 30_000 } });
+    await settled();
+    throw term.revokedSignal.reason;
+  };
+  const leading = (): Promise<string> => it.client.withTerms({ function: "f" }, work);
+  assert.deepEqual(await follow(it, leading, ["granted", "granted"]), [[0, 550], "done"]);
 });
 
 type Work = (signal: AbortSignal, stop: AbortController, it: Stage) => Completion | undefined | Promise<never>;

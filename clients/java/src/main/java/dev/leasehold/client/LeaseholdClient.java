@@ -163,8 +163,10 @@ public interface LeaseholdClient extends Schedules, AutoCloseable {
    * Runs something for as long as this process leads: takes the lock, however long that takes, and
    * runs {@code term} under it, on this thread. When the term is lost, the thread is interrupted,
    * and when {@code term} has ended, the lock is taken again after a pause of 0.1 to 1 s; also
-   * while no sidecar answers, with pauses of up to 10 s. Ends when {@code term} returns or throws
-   * in a term that was not lost, and when this thread is interrupted or the client closed.
+   * while no sidecar answers, with pauses of up to 10 s. So it is after a term that was revoked,
+   * once {@code term} has returned. Ends when {@code term} returns in a term that was neither lost
+   * nor revoked, when it throws in one that was not lost, and when this thread is interrupted or
+   * the client closed.
    *
    * @param spec what is asked for; waits without end, whatever it says
    * @param term what to run under the lock

@@ -25,14 +25,14 @@ public final class Leader {
     this.pacing = pacing;
   }
 
-  /** What {@code body} returns in the term that was not lost. */
+  /** What {@code body} returns in the term that was neither lost nor revoked. */
   public <T, E extends Exception> T lead(HoldBody<T, E> body) throws E, InterruptedException {
     while (true) {
       Optional<StreamHold> term = take();
       if (term.isPresent()) {
         pacing.worked();
         Outcome<T> outcome = run(term.get(), body);
-        if (!outcome.lost) {
+        if (!outcome.dropped) {
           return outcome.result;
         }
       }
@@ -40,8 +40,8 @@ public final class Leader {
     }
   }
 
-  /** How a term has ended. */
-  private record Outcome<T>(boolean lost, T result) {}
+  /** How a term has ended. One that was ended from outside is followed by another. */
+  private record Outcome<T>(boolean dropped, T result) {}
 
   /** A term; empty if there was none for a cause that may pass. */
   private Optional<StreamHold> take() throws InterruptedException {
@@ -60,7 +60,8 @@ public final class Leader {
   private static <T, E extends Exception> Outcome<T> run(StreamHold term, HoldBody<T, E> body)
       throws E, InterruptedException {
     try {
-      return new Outcome<>(false, term.run(body));
+      T result = term.run(body);
+      return new Outcome<>(term.notice().isPresent(), result);
     } catch (LostException lost) {
       // The body may have met the loss of another hold.
       if (!term.isLostBy(lost)) {
