@@ -204,8 +204,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Those of a caller that asks for nothing in particular, for tests.
-    #[cfg(feature = "testing")]
+    /// Those of a caller that asks for nothing in particular, by a lease of this duration.
     #[must_use]
     pub fn plain(lease_duration: Duration, wait: Duration) -> Self {
         Self {

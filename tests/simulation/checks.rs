@@ -280,6 +280,15 @@ impl Checks {
         }
     }
 
+    /// Whether this is a grant under a lease that may be over, without anybody's knowing.
+    fn may_be_late(&self, action: &Action, now: Duration) -> bool {
+        matches!(
+            action,
+            Action::Tell { notice: Notice::Granted(grant), .. }
+                if self.excuses(grant.lease_id, grant.token.value(), now)
+        )
+    }
+
     /// What a sidecar tells: HELD, (AT_RISK, HELD)*, then the end, and never back.
     pub(crate) fn told(&mut self, look: Look, action: &Action) {
         let Look { sidecar, now, .. } = look;
@@ -299,11 +308,11 @@ impl Checks {
         };
         let (broken, moved) = (&self.broken, &self.moved);
         let is_excused = |lease| outdated || broken.contains(&lease) || moved.may_have_ended(lease);
-        let excuses = |lease, token| broken.contains(&lease) || moved.excuses(lease, token, now);
-        let counted = self.counters.told(sidecar, action, is_excused);
-        let occurred = self.occurrences.told(action, excuses);
-        self.judge(counted);
-        self.judge(occurred);
+        let judged = self.counters.told(sidecar, action, is_excused);
+        self.judge(judged);
+        let may_be_late = self.may_be_late(action, now);
+        let judged = self.occurrences.told(action, may_be_late);
+        self.judge(judged);
         if let Action::Tell { notice: Notice::Granted(grant), .. } = action
             && grant.token.hand_offs() > 0
             && !grant.resumed

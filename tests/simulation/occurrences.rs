@@ -10,7 +10,7 @@ use std::sync::Arc;
 use leasehold::hold::{
     Action, CallerId, Event, Notice, SaveAsked, SaveId, SaveOutcome, Terms, WriteOf,
 };
-use leasehold::lock::{FencingToken, LeaseId};
+use leasehold::lock::FencingToken;
 use leasehold::record::{CheckpointValue, Found, Verdict};
 use leasehold::schedule::{
     Claimed, Concluded, Ended, Occasion, Occurrence, Outcome, Report, ScheduleRecord, claim_over,
@@ -122,15 +122,10 @@ impl Occurrences {
         }
     }
 
-    /// `excuses`: under this lease, that token may come too late to be held (S3, S17).
-    pub(crate) fn told(
-        &mut self,
-        action: &Action,
-        excuses: impl Fn(LeaseId, u64) -> bool,
-    ) -> Result<(), String> {
+    /// `may_be_late`: what is granted comes too late to be held, for all that its sidecar knows (S3, S17).
+    pub(crate) fn told(&mut self, action: &Action, may_be_late: bool) -> Result<(), String> {
         match action {
             Action::Tell { caller, notice: Notice::Granted(grant) } if !grant.resumed => {
-                let may_be_late = excuses(grant.lease_id, grant.token.value());
                 self.granted(*caller, grant.token, may_be_late)
             }
             Action::Tell { caller, notice: Notice::Settled { written } } => {

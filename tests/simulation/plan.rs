@@ -186,18 +186,9 @@ impl Plan {
 
 pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
     Terms {
-        lease_duration: Duration::from_secs(lease_seconds),
-        wait,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
         resumable: true,
-        request_id: String::new(),
-        rebalance: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        decides: false,
-        seen: None,
+        ..Terms::plain(Duration::from_secs(lease_seconds), wait)
     }
 }
 

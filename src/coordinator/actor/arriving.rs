@@ -72,18 +72,11 @@ impl Shared {
         brought: Brought,
     ) -> Result<Settling, CallError> {
         let terms = Terms {
-            lease_duration,
-            wait: Duration::ZERO,
-            max_hold: None,
-            min_hold: Duration::ZERO,
-            progress_timeout: None,
-            auto_renew: true,
-            request_id: String::new(),
-            rebalance: false,
             resumable: true,
             record,
             decides: true,
             seen: brought.seen,
+            ..Terms::plain(lease_duration, Duration::ZERO)
         };
         let mut hold = HoldStream::of(|sink| {
             let (lease_id, host_id) = (self.entropy.lease_id(), self.settings.host.host_id.clone());

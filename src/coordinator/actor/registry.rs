@@ -180,10 +180,10 @@ impl Registry {
         }
     }
 
-    /// Counts a caller in, within the limits. One that goes on with a hold was let
-    /// in once, so no limit of holds or waiters refuses it (S16). Its own does: tokens can be forged, and a
-    /// fleet of holds can come at once (S38). A lock that rests has no hold, and its lease is renewed all the
-    /// same: there are as many as could be held and waited for.
+    /// Counts a caller in, within the limits. One that goes on with a hold was let in once, so no limit of
+    /// holds or waiters refuses it (S16). Its own does: tokens can be forged, and a fleet of holds can come
+    /// at once (S38). A lock that rests has no hold, and its lease is renewed all the same: there are as many
+    /// as could be held and waited for.
     pub(super) fn admit(
         &self,
         path: &LockPath,
