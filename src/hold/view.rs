@@ -64,6 +64,12 @@ impl Hold {
         }
     }
 
+    /// Whether a lease is being acquired, or its token stored: the store may show what nobody here was told.
+    #[must_use]
+    pub const fn is_acquiring(&self) -> bool {
+        matches!(self.state, State::Acquiring(_))
+    }
+
     /// Who has the lock here.
     #[must_use]
     pub fn holding(&self) -> Option<Holding> {

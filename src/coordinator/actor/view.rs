@@ -4,7 +4,7 @@
 use super::caller::Caller;
 use super::task::Task;
 use crate::coordinator::call::{LeaseHere, LockRecord, LockState};
-use crate::hold::{Handed, Holding, Known};
+use crate::hold::{Handed, Hold, Holding, Known};
 use crate::lock::{FencingToken, LockPath, Permit, Permits};
 use crate::record::{Fields, Record};
 use crate::schedule::ScheduleRecord;
@@ -18,6 +18,8 @@ const NAMED: usize = 8;
 pub(in crate::coordinator) struct LocalView {
     /// The lock as a machine here has it, if one does.
     pub(in crate::coordinator) here: Option<LockRecord>,
+    /// A try for it is under way: whether the caller waits on, only its answer tells.
+    pub(in crate::coordinator) acquiring: bool,
     pub(in crate::coordinator) waiters: usize,
     /// The first of them by name.
     pub(in crate::coordinator) waiting: Vec<String>,
@@ -70,6 +72,7 @@ impl Task {
         let highest = self.queue.highest().find(|(of, _)| *of == permit);
         LocalView {
             here: self.holding(permit).map(|holding| self.held_here(permit, &holding)),
+            acquiring: self.queue.machine(permit).is_some_and(Hold::is_acquiring),
             waiters: self.queue.waiting(),
             waiting: self.waiting_by_name(),
             highest: highest.map(|(_, token)| token),

@@ -1,5 +1,7 @@
 //! What is known of locks: one, many, and as they change.
 
+use std::time::Duration;
+
 use crate::coordinator::Coordinator;
 use crate::coordinator::actor::shared::Shared;
 use crate::coordinator::actor::view::{LocalView, newest, scheduled};
@@ -193,25 +195,41 @@ impl Shared {
         &self,
         path: &LockPath,
     ) -> Result<LockRecord, CallError> {
-        let view = self.look(path).await;
-        if view.as_ref().is_some_and(|view| view.shown().is_some()) {
-            return Ok(self.merged(path, None, view.as_ref(), None));
-        }
-        let stored = self.io.asked(self.io.patience(), self.io.store.read_record(path)).await;
-        let stored = match stored {
-            Ok(stored) => stored,
-            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
-                return Ok(self.merged(path, None, view.as_ref(), None));
+        let (began, mut changes) = (self.clock.now(), None);
+        let (stored, view) = loop {
+            let here = self.look(path).await.filter(|view| view.shown().is_some());
+            if here.is_some() {
+                break (None, here);
             }
-            Err(error) => return Err(error.into()),
+            let stored = self.io.asked(self.io.patience(), self.io.store.read_record(path)).await;
+            // A caller may have been granted what the store has just shown.
+            let view = self.look(path).await;
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
+                    break (None, view);
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let may_be_here = stored.lease == LeaseState::Leased
+                && view.as_ref().is_some_and(|view| view.acquiring);
+            let left = TRY.saturating_sub(self.clock.now().saturating_since(began));
+            if !may_be_here || left.is_zero() {
+                break (Some(stored), view);
+            }
+            match &mut changes {
+                None => changes = Some(self.registry().watchers.watch(path)),
+                // The sender outlives this receiver; either way the lock is looked at again.
+                Some(changes) => drop(tokio::time::timeout(left, changes.changed()).await),
+            }
         };
-        let note = match stored.lease {
-            LeaseState::Breaking | LeaseState::Broken => {
+        let note = match stored.as_ref().map(|stored| stored.lease) {
+            Some(LeaseState::Breaking | LeaseState::Broken) => {
                 self.io.asked(self.io.patience(), self.io.store.read_break_note(path)).await?
             }
-            LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
+            Some(LeaseState::Available | LeaseState::Leased | LeaseState::Expired) | None => None,
         };
-        Ok(self.merged(path, Some(stored), view.as_ref(), note))
+        Ok(self.merged(path, stored, view.as_ref(), note))
     }
 
     /// One record from what the store has and what is known here.
@@ -283,5 +301,7 @@ fn as_stored(path: &LockPath, stored: Option<StoredLock>, note: Option<BreakNote
     }
 }
 
+/// How long a look at one lock waits for the answer to a try for it that is under way here.
+const TRY: Duration = Duration::from_secs(1);
 /// Pages of the store that one call for a page of locks looks at, at the most.
 const STORE_PAGES: usize = 10;

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, request, settle, waiting};
+use super::rig::{
+    Account, MINUTE, SECOND, Sidecar, by_key, granted, next, pass, request, settle, waiting,
+};
 use crate::coordinator::{
-    CallError, HeldEvent, HoldEvent, HoldRequest, ListRequest, LockSelector, LockState,
+    CallError, HeldEvent, HoldEvent, HoldRequest, HoldStream, ListRequest, LockSelector, LockState,
     TokenStatus, Under,
 };
 use crate::lock::Permits;
-use crate::record::Labels;
+use crate::record::{HOLDER_FIELD, Labels};
+use crate::store::Operation;
+use crate::testing::FaultPlan;
 use crate::time::Instant;
 
 #[tokio::test(start_paused = true)]
@@ -48,6 +52,41 @@ async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens()
     // S5: nor are they forgotten when nobody holds it.
     let (status, newest) = sidecar.coordinator.check_token(&lock, tokens[3]).await.unwrap();
     assert_eq!((status, newest), (TokenStatus::Stale, tokens.last().copied()));
+}
+
+/// The lock is had in the store, and the answer that tells this here is on its way.
+async fn granted_late(account: &Account, sidecar: &Sidecar) -> HoldStream {
+    let stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    account.answers_late(sidecar, HOLDER_FIELD).await;
+    sidecar.faults().set_plan(FaultPlan::default());
+    stream
+}
+
+#[tokio::test(start_paused = true)]
+async fn s10_a_caller_whose_lock_the_store_shows_as_held_is_not_said_to_wait_for_it() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = granted_late(&account, &sidecar).await;
+    let record = sidecar.coordinator.get(&by_key("nightly")).await.unwrap();
+    assert_eq!((record.state, record.waiters_here, record.held_here), (LockState::Held, 0, true));
+    assert_eq!(granted(&mut stream).await.token, record.record.token.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_a_lock_waits_a_second_at_most_for_what_becomes_of_a_try_for_it() {
+    let account = Account::new();
+    let (there, here) = (account.sidecar(), account.sidecar());
+    let _held = there.hold(&request("nightly")).await;
+    let _waits = here.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    let tried = here.faults().hold_before(Operation::Acquire);
+    while here.counts().of(Operation::Acquire) == 0 {
+        pass(SECOND / 100).await;
+    }
+    let from = account.now();
+    let record = here.coordinator.get(&by_key("nightly")).await.unwrap();
+    assert_eq!((record.state, record.waiters_here, record.held_here), (LockState::Held, 1, false));
+    assert_eq!(account.now().saturating_since(from), SECOND);
+    tried.notify_one();
 }
 
 #[tokio::test(start_paused = true)]
