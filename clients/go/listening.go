@@ -56,7 +56,7 @@ func listen[Q, A any](
 	go func() {
 		defer connection.leave()
 		if again {
-			connection.conn.ResetConnectBackoff()
+			connection.retry()
 		}
 		connection.wake(within)
 		// Where the sidecar carries fewer streams than are opened, this waits for one to end.

@@ -249,15 +249,26 @@ func (c *connection) isBack() bool {
 	return false
 }
 
+// pauses is whether the connection waits until it is tried anew, as tries have failed.
+func (c *connection) pauses() bool { return c.conn.GetState() == connectivity.TransientFailure }
+
+// retry has the connection tried anew at once, if it pauses. Else ResetConnectBackoff is not to be called: without a
+// lock it walks what a first call over a new connection writes, which ends the process (grpc/grpc-go#9155).
+func (c *connection) retry() {
+	if c.pauses() {
+		c.conn.ResetConnectBackoff()
+	}
+}
+
 // wake makes the connection anew at once, if it pauses after failed tries and another one shows that the sidecar is
 // back: what went through over the one must not be refused over the other.
 func (c *connection) wake(ctx context.Context) {
-	if c.conn.GetState() != connectivity.TransientFailure || !c.isBack() {
+	if !c.pauses() || !c.isBack() {
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	c.conn.ResetConnectBackoff()
+	c.retry()
 	c.conn.WaitForStateChange(within, connectivity.TransientFailure)
 }
 
@@ -281,7 +292,7 @@ func (c *connection) failure(ctx context.Context, err error) error {
 		return ErrClosed
 	}
 	// A sidecar that refuses the certificate has made the connection before: no try to connect has failed.
-	isAway := c.conn.GetState() == connectivity.TransientFailure || strings.Contains(refused.Error(), wantsCertificate)
+	isAway := c.pauses() || strings.Contains(refused.Error(), wantsCertificate)
 	if code == codes.Unavailable && refused.Reason == "" && isAway {
 		return &UnreachableError{Endpoint: c.pool.endpoint, Err: refused}
 	}

@@ -87,6 +87,18 @@ func (stories) MoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfter
 	want(s, connection.conn.GetState() == connectivity.Shutdown && len(s.client.pool.lasting) == 0, "it is left")
 }
 
+// The race detector tells; without it the process ends now and then.
+func (stories) ANewConnectionIsNotTriedAnewWhileItsFirstCallConnectsIt(s *stage) {
+	for range 20 {
+		connection := must(s.client.pool.connect())
+		go connection.conn.Connect()
+		for connection.conn.GetState() != connectivity.Ready {
+			connection.retry()
+		}
+		ok(s, connection.conn.Close())
+	}
+}
+
 func (stories) MoreUnaryWaitsThanAConnectionCarriesLeaveRoomAndAreReleasedWhereTheyWereGranted(s *stage) {
 	s.always("AcquireLease", nil)
 	c, ctx := s.client, s.Context()
