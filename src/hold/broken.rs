@@ -5,13 +5,10 @@
 
 use std::time::Duration;
 
-use super::action::{Loss, Notice, Output, Request};
-use super::event::{Failure, Look, RequestId};
-use super::exchange::{Exchange, RecordOwner};
+use super::exchange::{Exchange, RecordOwner, margin};
 use super::held::{BreakNotice, GracePeriod, Held, Met, Phase};
-use super::memory::Memory;
 use super::preempt::{EAGER_BEYOND, Overruling};
-use super::renewal::margin;
+use super::words::{Failure, Look, Loss, Notice, Output, Request, RequestId};
 use super::{Hold, State};
 use crate::record::{Record, Reserved};
 use crate::time::Instant;
@@ -225,10 +222,9 @@ pub(super) struct Breaks {
 }
 
 impl Breaks {
-    /// What is known of them at a lock of which this is remembered.
-    pub(super) fn of(memory: &mut Memory) -> Self {
-        let late = std::mem::take(&mut memory.may_break_arrive).then_some(RequestId(0));
-        Self { late, ..Self::default() }
+    /// What is known of them at a lock of which is remembered whether one that was given up may arrive.
+    pub(super) fn remembered(may_arrive: bool) -> Self {
+        Self { late: may_arrive.then_some(RequestId(0)), ..Self::default() }
     }
 
     /// Whether nothing is to be remembered of any.

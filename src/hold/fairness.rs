@@ -5,13 +5,12 @@
 
 use std::time::Duration;
 
-use super::action::{Output, Tried};
-use super::attempt::{Attempt, Leased, Plan, Retry, Work};
 use super::exchange::RecordWrite;
 use super::held::Held;
-use super::idle::{Idle, Wait};
-use super::memory::{Known, Rest, Ungranted};
+use super::memory::{Idle, Known, Rest, Ungranted, Wait};
+use super::progress::{Attempt, Leased, Plan, Retry, Work};
 use super::release::Releasing;
+use super::words::{Output, Tried};
 use super::{Hold, State};
 use crate::record::{Priority, Record, ShareName};
 use crate::time::{Instant, UnixMillis};

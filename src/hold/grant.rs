@@ -1,23 +1,22 @@
 //! From a lease to a grant: the record is read if need be, the token written, the lease proven, the caller
-//! told (S2, S5, S11).
+//! told (S2, S5, S11). What is written beside the token is decided elsewhere: the machine knows fields, and
+//! not what they say. It asks ([`Action::Decide`]), and goes on with the verdict (T6).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{Notice, Output, Remark, Request, Tried};
-use super::attempt::{Attempt, Leased, Plan, Unsettled, Work};
-use super::event::{
-    CallerId, Failure, LeaseGranted, RequestId, Resume, StoreFailure, StoreFailureKind, Stored,
-};
-use super::exchange::{Exchange, RecordWrite};
+use super::exchange::{Exchange, RecordWrite, Renewal, cut_off};
 use super::held::{Bounds, Held, Phase, StoreClock};
-use super::idle::{Idle, Wait};
-use super::memory::Known;
+use super::memory::{Idle, Known, Resume, Wait};
+use super::progress::{Attempt, Decided, Leased, Plan, Unsettled, Work};
 use super::release::Releasing;
-use super::renewal::{Renewal, cut_off};
+use super::words::{
+    Action, CallerId, Failure, LeaseGranted, Notice, Output, Remark, Request, RequestId,
+    StoreFailure, StoreFailureKind, Stored, Tried, WriteOf,
+};
 use super::{Hold, State};
 use crate::lock::FencingToken;
-use crate::record::{ETag, Fields, Record};
+use crate::record::{ETag, Fields, Found, Record, Verdict};
 use crate::time::{Instant, UnixMillis};
 
 impl Hold {
@@ -197,13 +196,7 @@ impl Hold {
     }
 
     /// Writes the token over `stored`, with all that the record says of the grant to the caller at the front.
-    pub(super) fn write_token(
-        &mut self,
-        lease: Leased,
-        plan: Plan,
-        stored: Fields,
-        output: &mut Output,
-    ) {
+    fn write_token(&mut self, lease: Leased, plan: Plan, stored: Fields, output: &mut Output) {
         let (Some(known), Some(front)) = (&self.memory.known, self.front()) else {
             return self.release_unused(lease, output);
         };
@@ -424,7 +417,7 @@ pub(super) struct Resumed {
 impl Hold {
     /// Grants the lock under a new lease to the caller at the front, which the record was written for; for
     /// `max_hold` at the most, if that was decided, and else on its own terms (T12).
-    pub(super) fn grant_new(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+    fn grant_new(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let token = plan.token;
         debug_assert!(output.now < lease.valid_until(), "S2: the lease has run out");
         debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
@@ -580,6 +573,101 @@ impl Hold {
         {
             let if_match = self.memory.known.as_ref().map(Known::etag);
             self.abandoned.keep(request, lease.lease_id, if_match, lease.duration);
+        }
+    }
+}
+
+impl Hold {
+    /// Asks what the caller at the front writes over `fields`, beside `token`.
+    fn ask_decision(
+        &mut self,
+        lease: Leased,
+        token: FencingToken,
+        fields: Fields,
+        output: &mut Output,
+    ) {
+        let Some(front) = self.front() else { return self.release_unused(lease, output) };
+        let store_time = lease.store_time_at_least(output.now);
+        let found = Found { fields, token, store_time };
+        output.push(Action::Decide { of: WriteOf::Grant(front.caller), found });
+        let exchange = Exchange::Waiting { at: lease.valid_until() };
+        self.acquiring(Attempt::Leased { lease, work: Work::Decide { token }, exchange });
+    }
+
+    /// What the caller at the front writes is decided. If it is turned away, it is told so and the lease goes
+    /// back.
+    pub(super) fn grant_decided(
+        &mut self,
+        caller: CallerId,
+        verdict: Verdict,
+        output: &mut Output,
+    ) {
+        let is_asked = |attempt: &Attempt| {
+            matches!(attempt, Attempt::Leased { work: Work::Decide { .. }, .. })
+        };
+        let Some(Attempt::Leased { lease, work: Work::Decide { token }, .. }) =
+            self.take_attempt(output.now, is_asked)
+        else {
+            return;
+        };
+        let front = self.front().filter(|front| front.caller == caller);
+        let Some(min_hold) = front.map(|front| front.terms.min_hold) else {
+            return self.record_had(lease, None, output);
+        };
+        let (settles, max_hold) = match &verdict {
+            Verdict::Grant { max_hold, .. } => (false, *max_hold),
+            Verdict::Write { .. } | Verdict::Nothing => (true, None),
+        };
+        match verdict.into_fields() {
+            Some(fields) => {
+                let decided = Some(Decided { settles, max_hold });
+                let plan = Plan { decided, ..Plan::new(token, caller, min_hold) };
+                self.write_token(lease, plan, fields, output);
+            }
+            None => self.turn_away(lease, output),
+        }
+    }
+
+    /// The caller at the front is granted nothing, and nothing is written for it.
+    fn turn_away(&mut self, lease: Leased, output: &mut Output) {
+        self.tell_settled(false, output);
+        self.release_without_rest(lease, output);
+    }
+
+    fn tell_settled(&mut self, written: bool, output: &mut Output) {
+        if let Some(waiter) = self.take_front() {
+            output.tell(waiter.caller, Notice::Settled { written });
+        }
+    }
+
+    /// The caller at the front is told that it is granted nothing, and the lease goes back. Who waits behind
+    /// it acquires anew.
+    fn settle_front(&mut self, lease: Leased, written: bool, output: &mut Output) {
+        self.tell_settled(written, output);
+        self.release_unused(lease, output);
+    }
+
+    /// What was written is there, and the caller at the front is served if it was written for it.
+    fn serve_front(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        match plan.decided {
+            Some(Decided { settles: true, .. }) => self.settle_front(lease, true, output),
+            Some(_) | None => self.grant_new(lease, plan, output),
+        }
+    }
+
+    /// What a caller has read of the lock just before it came, taken in while nothing is under way here. Of
+    /// two records the one with the lower token is the older one. With equal tokens its holder may have
+    /// written since we looked; if it was the other way round, the acquire finds out by the version, and
+    /// costs one request more (S5).
+    pub(crate) fn take_seen(&mut self, seen: &Stored, now: Instant) {
+        if !matches!(self.state, State::Idle { .. }) {
+            return;
+        }
+        let token = Record::from_fields(&seen.fields).token;
+        let known = self.memory.known.as_ref();
+        let is_news = known.is_none_or(|known| !known.is_version(&seen.etag));
+        if is_news && known.and_then(Known::token) <= token {
+            self.learn(seen.clone(), now);
         }
     }
 }

@@ -4,11 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::action::{Granted, Loss, LossReason, Notice, Output};
-use super::event::{CallerId, RequestId, StoreBounds, Terms};
-use super::exchange::{Exchange, RecordOwner, owner};
-use super::renewal::{Renewal, cut_off, slowness};
-use super::saves::Saving;
+use super::exchange::{Exchange, RecordOwner, Renewal, cut_off, owner, slowness};
+use super::memory::{StoreBounds, Terms};
+use super::progress::Saving;
+use super::words::{CallerId, Granted, Loss, LossReason, Notice, Output, RequestId};
 use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{Checkpoint, Priority, Record};

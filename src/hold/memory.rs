@@ -1,14 +1,15 @@
-//! What is kept of a lock between its holds.
+//! What is known without asking: of a lock between its holds ([`Memory`]), of what an idle machine waits for
+//! ([`Idle`], S10 to S13, S33), and of what a caller wants of its hold ([`Terms`]), or of one to go on with
+//! ([`Resume`], S16).
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::event::Terms;
-use super::idle::{Idle, Wait};
+use super::words::Stored;
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{
-    Checkpoint, ETag, Fields, Priority, RECORD_FIELDS, Record, Sharing, generation_of,
+    Checkpoint, ETag, Fields, Priority, RECORD_FIELDS, Record, ShareName, Sharing, generation_of,
     is_handed_on, sharing_of, token_of,
 };
 use crate::time::{Instant, UnixMillis};
@@ -284,7 +285,7 @@ impl Tenure {
     /// Until when others may need that this tenure is remembered: while they look for the lock that was
     /// released here, but no longer than it was ours. One that has been free for as long leaves them their
     /// turn by itself.
-    pub(super) fn matters_until(&self, poll_cap: Duration) -> Option<Instant> {
+    fn matters_until(&self, poll_cap: Duration) -> Option<Instant> {
         let (left, _) = self.left.as_ref()?;
         let lasted = self.since.map_or(poll_cap, |since| left.saturating_since(since));
         Some(*left + lasted.min(poll_cap))
@@ -309,11 +310,161 @@ impl Tenure {
     }
 }
 
+/// Until when an idle machine leaves the store alone, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    pub(super) until: Instant,
+    pub(super) why: Wait,
+}
+
+/// What an idle machine waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Nothing: the next caller is tried for at once.
+    Ready,
+    /// The next poll: another sidecar has the lock, or comes first (S12, S34).
+    Poll,
+    /// The next try: another lock of the share is being acquired here (S34).
+    OutOfTurn,
+    /// The next try: the store has failed.
+    Backoff,
+    /// Others come first: the lock was handed on here, or acquired again and again (S10).
+    StandBack,
+    /// The end of a rest (S11).
+    MinHold,
+    /// The end of a reservation for a greater priority (S33).
+    Reserved,
+    /// The end of a hold that its client may still believe in (S13).
+    Believed,
+}
+
+impl Wait {
+    /// Whether the lock's record tells of it.
+    pub(super) const fn is_rest(self) -> bool {
+        matches!(self, Self::MinHold | Self::Reserved)
+    }
+}
+
+impl Idle {
+    /// The machine waits for nothing.
+    pub(super) const fn ready(now: Instant) -> Self {
+        Self { until: now, why: Wait::Ready }
+    }
+
+    /// The machine waits for nothing from now on at the latest.
+    pub(super) fn end(&mut self, now: Instant) {
+        if now < self.until {
+            *self = Self::ready(now);
+        }
+    }
+}
+
+/// What a caller wants of its hold.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// D: the duration of the storage lease, 15 to 60 s.
+    pub lease_duration: Duration,
+    /// How long to wait for the lock; zero is one try (S12).
+    pub wait: Duration,
+    /// The longest hold (S11); unbounded if none.
+    pub max_hold: Option<Duration>,
+    /// The shortest time until anybody else gets the lock (S11).
+    pub min_hold: Duration,
+    /// The longest time without a progress report (S11).
+    pub progress_timeout: Option<Duration>,
+    /// Whether the lease is renewed; otherwise the hold lasts one lease duration and no more.
+    pub auto_renew: bool,
+    /// A repeated call with the same one gets the same grant; empty for none.
+    pub request_id: String,
+    /// Whether this sidecar may take a lock of the share from another one that has more (S35).
+    pub rebalance: bool,
+    /// Whether the hold can be resumed, also elsewhere: then only a release that carries its generation shows
+    /// that nobody believes in it any more (S13, S16).
+    pub resumable: bool,
+    /// What is stored with the lock, but for what the grant adds.
+    pub record: Record,
+    /// What is written beside the token is decided for the caller, under the lease; then the hold is never
+    /// handed on without the store (T6). Not for callers of a pool (S28).
+    pub decides: bool,
+    /// The lock as the caller read it just before, so that the acquire goes by its version. Boxed: there is
+    /// one of these for each hold.
+    pub seen: Option<Box<Stored>>,
+}
+
+impl Terms {
+    /// Those of a caller that asks for nothing in particular, by a lease of this duration.
+    #[must_use]
+    pub fn plain(lease_duration: Duration, wait: Duration) -> Self {
+        Self {
+            lease_duration,
+            wait,
+            max_hold: None,
+            min_hold: Duration::ZERO,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            rebalance: false,
+            resumable: false,
+            record: Record::default(),
+            decides: false,
+            seen: None,
+        }
+    }
+
+    /// Its priority among those who wait (S33).
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.record.sharing.as_ref().map_or(Priority::NONE, |sharing| sharing.priority)
+    }
+
+    /// The share that its lock belongs to (S34).
+    #[must_use]
+    pub fn share(&self) -> Option<&ShareName> {
+        self.record.sharing.as_ref()?.share.as_ref()
+    }
+}
+
+/// A hold that a client wants to go on with (S16).
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// The storage lease.
+    pub lease_id: LeaseId,
+    /// The client's token.
+    pub token: FencingToken,
+    /// The generation of the hold that the client was answered with last.
+    pub generation: u64,
+    /// Names this try and its repeats: one whose answer was lost is not another's (S16). Empty for none.
+    pub attempt: String,
+    /// The terms, their spans counted from now.
+    pub terms: Arc<Terms>,
+    /// Until when, at most, the client may believe in its hold.
+    pub believed_until: Instant,
+    /// The end of the one lease of a hold that is not renewed (S11).
+    pub lease_ends: Option<Instant>,
+    /// When the lock was granted, by the store's clock.
+    pub acquired_at: UnixMillis,
+    /// The bounds of the hold by the store's clock, where the boot clock that they were counted on is
+    /// another's; never more than `terms` says (S3, S11).
+    pub bounds: Option<StoreBounds>,
+}
+
+/// When a hold must be over, and when it may be, by the store's clock (S11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreBounds {
+    /// The end of `max_hold`.
+    pub max_hold_ends: Option<UnixMillis>,
+    /// The end of the one lease of a hold that is not renewed.
+    pub lease_ends: Option<UnixMillis>,
+    /// The end of `min_hold`.
+    pub min_hold_ends: UnixMillis,
+}
+
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use std::time::Duration;
 
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn s10_a_tenure_matters_until_the_lock_was_free_for_as_long() {
@@ -358,5 +509,15 @@ mod tests {
             prop_assert_eq!((known.token(), known.is_handed_on()), (token, handed_on));
             prop_assert_eq!(known.generation(), known.record().generation);
         }
+    }
+
+    #[test]
+    fn a_wait_that_is_cut_short_is_for_nothing_any_more() {
+        let at = |seconds| Instant::default() + Duration::from_secs(seconds);
+        let mut idle = Idle { until: at(9), why: Wait::Reserved };
+        idle.end(at(10));
+        assert_eq!(idle, Idle { until: at(9), why: Wait::Reserved }, "it was over");
+        idle.end(at(5));
+        assert_eq!(idle, Idle::ready(at(5)));
     }
 }

@@ -28,86 +28,72 @@
 //!
 //! | file | what it is, or decides |
 //! | --- | --- |
-//! | `event`, `idle`, `jitter` | what comes in; what an idle machine waits for; chance |
-//! | `action`, `memory`, `renewal` | what goes out; what is kept between holds; until when a lease is valid, and when it is renewed |
-//! | `exchange` | a request under way or to be sent, a write of the record, the owner of a record |
-//! | `attempt`, `saves` | how far a try to get the lock has come; what is being saved, and who is told |
-//! | `held`, `decide` | the phases of a hold, and its bounds; what is written beside a token |
-//! | `renew`, `checkpoint`, `release` | requests for these, and what their answers mean |
-//! | `comebacks`, `shutdown`, `view` | clients whose holds are not known here; drain, and hand-over; what is shown |
-//! | `end`, `grant`, `fairness` | whether the lock is handed on, kept or given back; who is granted; turns of sidecars, and rests |
-//! | `acquire`, `candidate` | when the store is asked; for whom, and what a caller finds here |
-//! | `resume`, `preempt` | how a hold goes on here; holders that yield to greater priorities |
+//! | `words` | the words of what comes in and of what goes out |
+//! | `memory` | what is kept between holds; what an idle machine waits for; what callers want |
+//! | `event`, `exchange` | what comes in; a request under way, a write of the record, the renewals of a lease |
+//! | `progress` | how far a try to get the lock has come; what is being saved, and who is told |
+//! | `held` | the phases of a hold, and its bounds |
+//! | `upkeep`, `release` | requests for renewals and saves, and for a release, and what their answers mean |
+//! | `end`, `grant`, `fairness` | whether the lock is handed on, kept or given back, also as the sidecar ends; who is granted, and what is written beside the token; turns of sidecars, and rests |
+//! | `acquire`, `resume` | when the store is asked, for whom, and what a caller finds here; how a hold goes on here |
+//! | `preempt` | holders that yield to greater priorities |
 //! | `broken` | breaks that a holder is told of |
 
 mod acquire;
-mod action;
-mod attempt;
 mod broken;
-mod candidate;
-mod checkpoint;
-mod comebacks;
-mod decide;
 mod end;
 mod event;
 mod exchange;
 mod fairness;
 mod grant;
 mod held;
-mod idle;
-mod jitter;
 mod memory;
 mod preempt;
+mod progress;
 mod release;
-mod renew;
-mod renewal;
 mod resume;
-mod saves;
-mod shutdown;
 #[cfg(test)]
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "tests look for the few actions that they are about"
 )]
 mod tests;
-mod view;
+mod upkeep;
+mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use action::{
-    Action, Busy, Granted, LossReason, NotConfirmed, Notice, PriorityStatus, Remark, Request,
-    Rival, SaveOutcome,
-};
-pub use candidate::Readiness;
-pub use event::{
-    Answer, CallerId, Event, Failure, HolderCall, LeaseGranted, Look, NoteSeen, RequestId, Resume,
-    SaveAsked, SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms, WriteOf,
-};
+pub use acquire::Readiness;
+pub use event::{Answer, Event, HolderCall};
+pub use exchange::{margin, valid_until};
 pub use fairness::{ShareUse, Standing};
 pub use held::Holding;
-pub use idle::{Idle, Wait};
-pub use memory::{Change, Handed, Known, Memory, Rest, Tenure, Ungranted};
-pub use renewal::{margin, valid_until};
-pub use view::Purpose;
+pub use memory::{
+    Change, Handed, Idle, Known, Memory, Rest, Resume, StoreBounds, Tenure, Terms, Ungranted, Wait,
+};
+pub use words::{
+    Action, Busy, CallerId, Failure, Granted, LeaseGranted, Look, LossReason, NotConfirmed,
+    NoteSeen, Notice, PriorityStatus, Remark, Request, RequestId, Rival, SaveAsked, SaveId,
+    SaveOutcome, StoreFailure, StoreFailureKind, Stored, WriteOf,
+};
 
-pub(crate) use action::{Effect, Tried};
-pub(crate) use candidate::{Candidate, Waiter};
-pub(crate) use jitter::Jitter;
+pub(crate) use acquire::{Candidate, Waiter};
+pub(crate) use exchange::Jitter;
+pub(crate) use words::{Effect, Tried};
 
 use acquire::Polling;
-use action::Output;
-use attempt::{Attempt, Retry};
 use broken::Breaks;
-use comebacks::Comebacks;
+use end::Shutdown;
 use fairness::Sharing;
 use held::{GracePeriod, Held, Phase};
 use preempt::Overruling;
+use progress::{Attempt, Retry};
 use release::{AbandonedRequests, Releasing};
-use resume::Resuming;
-use shutdown::Shutdown;
+use resume::{Comebacks, Resuming};
+use words::Output;
 
-use crate::lock::LeaseId;
+use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -199,7 +185,8 @@ impl Hold {
     ) -> Self {
         let idle = memory.idle.take().filter(|idle| now < idle.until);
         let idle = idle.unwrap_or_else(|| Idle::ready(now));
-        let (breaks, overruling) = (Breaks::of(&mut memory), Overruling::of(&mut memory));
+        let breaks = Breaks::remembered(std::mem::take(&mut memory.may_break_arrive));
+        let overruling = memory.refused_until.take().map(Overruling::refused);
         let is_plain = breaks.is_none() && overruling.is_none();
         let rare = (!is_plain).then(|| Box::new(Rare { breaks, overruling, ..Rare::default() }));
         Self {
@@ -457,6 +444,137 @@ impl Hold {
                 );
             }
             State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {}
+        }
+    }
+}
+
+/// What a request to the store is for: what goes first while the store throttles depends on it (S7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A hold that is had here.
+    Hold {
+        /// The end of its validity: a renewal that comes later is too late.
+        until: Instant,
+    },
+    /// A client goes on with its hold, which the record shows to be its own (S16).
+    Resume {
+        /// The end of the client's belief.
+        until: Instant,
+    },
+    /// A client says that it has a hold, and only the record shows whether it has (S16).
+    Comeback,
+    /// Nothing that is held: a poll, an acquisition, a lease that goes back.
+    Other,
+}
+
+/// What the machine shows of itself.
+impl Hold {
+    /// The greatest token seen or granted here (S5): hand-offs are not in the record.
+    #[must_use]
+    pub const fn highest(&self) -> Option<FencingToken> {
+        self.memory.highest
+    }
+
+    /// The newest grant by a hand-off here, which the record may not tell of (S10).
+    pub(crate) fn handed(&self) -> Option<&Handed> {
+        self.memory.handed.as_deref()
+    }
+
+    /// The name of the state, for people and for those who count transitions.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match &self.state {
+            State::Idle { retry: None, .. } => "idle",
+            State::Idle { retry: Some(_), .. } => "polling",
+            State::Acquiring(attempt) => match **attempt {
+                Attempt::Acquire { .. } | Attempt::ReadHolder { .. } => "acquiring",
+                Attempt::Leased { .. } => "storing",
+            },
+            State::Held(held) => match held.phase {
+                Phase::Active if held.deadline().is_some() => "revoked",
+                Phase::Active if held.renewal.is_at_risk() => "at risk",
+                Phase::Active => "held",
+                Phase::LastSave { .. } => "saving",
+                Phase::Resting { .. } => "resting",
+                Phase::GracePeriod(_) => "grace period",
+            },
+            State::Releasing(_) => "releasing",
+            State::Resuming(_) => "resuming",
+        }
+    }
+
+    /// Whether a lease is being acquired, or its token stored: the store may show what nobody here was told.
+    #[must_use]
+    pub const fn is_acquiring(&self) -> bool {
+        matches!(self.state, State::Acquiring(_))
+    }
+
+    /// Who has the lock here.
+    #[must_use]
+    pub fn holding(&self) -> Option<Holding> {
+        self.held().map(Held::holding)
+    }
+
+    /// For whose hold or wait the store is asked now, if for anybody's.
+    #[must_use]
+    pub fn serves(&self) -> Option<CallerId> {
+        match &self.state {
+            State::Held(held) => Some(held.caller),
+            State::Releasing(releasing) => releasing.hold.as_ref()?.caller,
+            State::Resuming(resuming) => Some(resuming.caller),
+            State::Idle { .. } | State::Acquiring(_) => self.wanted_for(),
+        }
+    }
+
+    /// Whether a hold has ended whose last checkpoint is still on its way (S26).
+    #[must_use]
+    pub fn is_saving_last(&self) -> bool {
+        self.held().is_some_and(|held| matches!(held.phase, Phase::LastSave { .. }))
+    }
+
+    /// The end of the validity of `caller`'s hold, if it has one (S2).
+    #[must_use]
+    pub fn validity(&self, caller: CallerId) -> Option<Instant> {
+        let holding = self.holding()?;
+        (holding.active && holding.caller == caller).then_some(holding.valid_until)
+    }
+
+    /// The caller that waits for which the lock is to be had.
+    pub(crate) fn wanted_for(&self) -> Option<CallerId> {
+        self.front().map(|front| front.caller)
+    }
+
+    /// The record as last read or written.
+    #[must_use]
+    pub const fn known(&self) -> Option<&Known> {
+        self.memory.known.as_ref()
+    }
+
+    /// What a request is for that was just sent (S7).
+    #[must_use]
+    pub fn purpose(&self, request: RequestId) -> Purpose {
+        match &self.state {
+            _ if self.comebacks_by(request) => Purpose::Comeback,
+            // An earlier end of the hold makes nothing more urgent.
+            State::Held(held) => Purpose::Hold { until: held.renewal.valid_until() },
+            State::Resuming(resuming) => Purpose::Resume { until: resuming.resume.believed_until },
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) => Purpose::Other,
+        }
+    }
+
+    /// The lease that is renewed here, or is about to be for a client that goes on with its hold, if one is:
+    /// the end of its validity, and D.
+    #[must_use]
+    pub fn renewed_lease(&self) -> Option<(Instant, Duration)> {
+        match &self.state {
+            State::Held(held) if held.is_renewed() => {
+                Some((held.renewal.valid_until(), held.renewal.lease_duration()))
+            }
+            State::Resuming(resuming) => {
+                let Resume { believed_until, terms, .. } = &resuming.resume;
+                Some((*believed_until, terms.lease_duration))
+            }
+            State::Held(_) | State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) => None,
         }
     }
 }

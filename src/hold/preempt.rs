@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use super::action::{Output, PriorityStatus, Remark, Request, Rival};
-use super::candidate::Waiter;
-use super::event::{Failure, Look, RequestId, StoreFailure};
-use super::exchange::Exchange;
+use super::acquire::Waiter;
+use super::exchange::{Exchange, cut_off};
 use super::held::Phase;
-use super::memory::{Known, Memory};
-use super::renewal::cut_off;
+use super::memory::Known;
+use super::words::{
+    Failure, Look, Output, PriorityStatus, Remark, Request, RequestId, Rival, StoreFailure,
+};
 use super::{Hold, State};
 use crate::lock::FencingToken;
 use crate::record::{ETag, Priority, Record, Sharing};
@@ -21,7 +21,7 @@ const REFUSED: Duration = Duration::from_secs(600);
 /// What the lock is polled eagerly for beyond D and the poll cap, once it was broken for a caller here.
 pub(super) const EAGER_BEYOND: Duration = Duration::from_secs(5);
 /// A lock that was granted less long ago is not moved (S35): no lock moves twice in that time.
-pub(super) const SETTLED: Duration = Duration::from_secs(600);
+const SETTLED: Duration = Duration::from_secs(600);
 /// How long a move that was asked for may take to begin (S35).
 const MOVE_BEGINS: Duration = Duration::from_secs(30);
 /// Between two looks of which the first has led to no break: the lock is polled meanwhile.
@@ -62,11 +62,10 @@ struct Broken {
 }
 
 impl Overruling {
-    /// What is known at a lock of which this is remembered.
-    pub(super) fn of(memory: &mut Memory) -> Option<Box<Self>> {
-        let until = memory.refused_until.take()?;
+    /// What is known at a lock whose store has refused, and is not asked again until then.
+    pub(super) fn refused(until: Instant) -> Box<Self> {
         let paused = Some((until, PriorityStatus::CannotBreak));
-        Some(Box::new(Self { paused, refused_until: Some(until), ..Self::default() }))
+        Box::new(Self { paused, refused_until: Some(until), ..Self::default() })
     }
 
     /// Whether a break is under way.

@@ -4,13 +4,14 @@
 
 use std::time::Duration;
 
-use super::action::{Loss, NotConfirmed, Notice, Output, Request, Tried};
-use super::attempt::Attempt;
-use super::event::{CallerId, Failure, RequestId, StoreFailure, Stored};
-use super::exchange::{Exchange, RecordOwner, owner};
+use super::exchange::{Exchange, RecordOwner, margin, over_at, owner};
 use super::held::Held;
-use super::idle::Idle;
-use super::renewal::{margin, over_at};
+use super::memory::Idle;
+use super::progress::Attempt;
+use super::words::{
+    CallerId, Failure, Loss, NotConfirmed, Notice, Output, Request, RequestId, StoreFailure,
+    Stored, Tried,
+};
 use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{ETag, Record};

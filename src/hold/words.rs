@@ -1,11 +1,196 @@
-//! What the machine asks for: plain data, imperative. The coordinator does it.
+//! The words in which a machine is spoken to and speaks, of callers and of the store; and what goes out:
+//! plain data, imperative ([`Action`]), in the order in which it stands ([`Output`]).
 
 use std::time::Duration;
 
-use super::event::{CallerId, Failure, RequestId, SaveId, StoreFailure, StoreFailureKind, WriteOf};
 use crate::lock::{FencingToken, LeaseId};
-use crate::record::{Checkpoint, ETag, Fields, Found, Priority, Record};
+use crate::record::{Checkpoint, CheckpointValue, ETag, Fields, Found, Priority, Record};
 use crate::time::{Instant, UnixMillis};
+
+/// A caller of this sidecar: one call that waits, and the hold that it is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallerId(pub u64);
+
+/// The number of a call that saves a checkpoint; its answer quotes it (S26).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SaveId(pub u64);
+
+/// What is to be saved, and the call that asks for it.
+#[derive(Clone, Debug)]
+pub struct SaveAsked {
+    /// The answer quotes it.
+    pub id: SaveId,
+    /// The new checkpoint, if there is one (S23).
+    pub value: Option<CheckpointValue>,
+    /// More is to be written in the same write, as is decided for the call then (T8).
+    pub decides: bool,
+}
+
+/// The number of a request to the store; its answer quotes it (S2: an answer counts from its own request).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// The store gave a lease.
+#[derive(Clone, Debug)]
+pub struct LeaseGranted {
+    /// The record's version.
+    pub etag: ETag,
+    /// The store's clock.
+    pub time: UnixMillis,
+    /// The lock was made just now: its record is empty.
+    pub created: bool,
+}
+
+/// The record of a lock as the store has it.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The version of the record.
+    pub etag: ETag,
+    /// Its fields, those of others included.
+    pub fields: Fields,
+    /// Whether nobody has its lease.
+    pub free: bool,
+    /// The store's clock.
+    pub time: UnixMillis,
+}
+
+/// A lock whose lease was broken.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The record of the lock.
+    pub stored: Stored,
+    /// Whether its lease was broken and still runs out.
+    pub breaking: bool,
+    /// The note of the break, if it was asked for and is there.
+    pub note: Option<NoteSeen>,
+}
+
+/// What a break's note says, as far as the machine cares (S22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoteSeen {
+    /// The token of the grant that it is about.
+    pub token: Option<FencingToken>,
+    /// The lease runs out as it would have; it does not end earlier.
+    pub runs_out: bool,
+    /// When, by the store's clock, and for which priority, if it was broken for a waiting caller (S33, S35).
+    pub for_priority: Option<(Priority, UnixMillis)>,
+}
+
+/// Whose write it is that is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOf {
+    /// The one that goes before the grant to this caller (T6).
+    Grant(CallerId),
+    /// The one that this call saves (T8).
+    Save(SaveId),
+}
+
+/// Why the store did not do what was asked, as far as the machine cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Somebody else has the lease.
+    Contended,
+    /// The lease is another's, or nobody's (S8).
+    Taken,
+    /// The lease was broken (S8, S17).
+    Broken,
+    /// The lock or its container is gone (S8).
+    Deleted,
+    /// The record has another version than was given.
+    Changed,
+    /// Nothing is known of the outcome: to be tried again (S8).
+    Unknown(StoreFailure),
+    /// It was surely not done, and may be tried again: it was not sent, or the store asked for patience.
+    NotDone(StoreFailure),
+    /// Refused for a reason that trying again in this call will not mend; a hold tries on all the same (S8).
+    Refused(StoreFailure),
+}
+
+impl Failure {
+    /// The store's own failure, to go by and to tell callers; that it has answered what `what` is never
+    /// answered, if it has.
+    pub(super) fn into_cause(self, what: &str) -> StoreFailure {
+        match self {
+            Self::Unknown(store_failure)
+            | Self::NotDone(store_failure)
+            | Self::Refused(store_failure) => store_failure,
+            Self::Contended | Self::Changed | Self::Taken | Self::Broken | Self::Deleted => {
+                StoreFailure {
+                    kind: StoreFailureKind::StoreFailed,
+                    message: format!(
+                        "the store answered the {what} in a way that no {what} is answered: {self:?}"
+                    ),
+                    retry_after: None,
+                }
+            }
+        }
+    }
+
+    /// That the lease which the request went under is ours no more, if it says so (S8).
+    pub(super) const fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Taken => Some(Loss::TAKEN),
+            Self::Broken => Some(Loss::BROKEN),
+            Self::Deleted => Some(Loss::DELETED),
+            Self::Contended
+            | Self::Changed
+            | Self::Unknown(_)
+            | Self::NotDone(_)
+            | Self::Refused(_) => None,
+        }
+    }
+}
+
+/// A failure of the store to tell to callers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreFailure {
+    /// Of what kind it is.
+    pub kind: StoreFailureKind,
+    /// What happened and what to do, for people; no secrets (S20).
+    pub message: String,
+    /// When to come again, if the store said so.
+    pub retry_after: Option<Duration>,
+}
+
+impl StoreFailure {
+    /// The sidecar shuts down (S15).
+    pub(crate) fn shutting_down() -> Self {
+        let message = "the sidecar is shutting down".to_owned();
+        Self { kind: StoreFailureKind::ShuttingDown, message, retry_after: None }
+    }
+
+    /// The failure of a request that was not answered in time.
+    pub(super) fn unanswered(what: &str) -> Self {
+        Self {
+            kind: StoreFailureKind::Unavailable,
+            message: format!("the store did not answer the {what} in time"),
+            retry_after: None,
+        }
+    }
+}
+
+/// The kinds of store failure that callers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreFailureKind {
+    /// The store cannot be reached or does not answer in time.
+    Unavailable,
+    /// The store asks for patience.
+    Throttled,
+    /// The store refuses the sidecar's credentials.
+    Denied,
+    /// The container does not exist and may not be made.
+    ContainerMissing,
+    /// The store has failed in a way that needs an operator.
+    StoreFailed,
+    /// The store has as many locks as it may, and this would be another.
+    Full,
+    /// The token would not have grown (S5).
+    TokenNotGrowing,
+    /// A token is stored that cannot be read (S5).
+    TokenUnreadable,
+    /// The sidecar is shutting down (S15).
+    ShuttingDown,
+}
 
 /// Something to do, in the order in which it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -430,22 +615,6 @@ impl Loss {
         Self { reason: LossReason::Broken, detail: "the lease was broken" };
     pub(super) const DELETED: Self =
         Self { reason: LossReason::LockDeleted, detail: "the lock or its container was deleted" };
-}
-
-impl Failure {
-    /// That the lease which the request went under is ours no more, if it says so (S8).
-    pub(super) const fn loss(&self) -> Option<Loss> {
-        match self {
-            Self::Taken => Some(Loss::TAKEN),
-            Self::Broken => Some(Loss::BROKEN),
-            Self::Deleted => Some(Loss::DELETED),
-            Self::Contended
-            | Self::Changed
-            | Self::Unknown(_)
-            | Self::NotDone(_)
-            | Self::Refused(_) => None,
-        }
-    }
 }
 
 /// What a try has come to, for the queue to tell the callers that wait.
