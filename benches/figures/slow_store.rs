@@ -39,7 +39,7 @@ impl SlowStore {
     }
 
     fn etag(version: u32) -> ETag {
-        ETag(version.to_string())
+        ETag(version.to_string().into())
     }
 }
 

@@ -2,15 +2,14 @@
 //! ([`Idle`], S10 to S13, S33), and of what a caller wants of its hold ([`Terms`]), or of one to go on with
 //! ([`Resume`], S16).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::words::Stored;
 use crate::lock::{FencingToken, LeaseId};
 use crate::record::{
-    Checkpoint, ETag, Fields, Priority, RECORD_FIELDS, Record, ShareName, Sharing, generation_of,
-    is_handed_on, sharing_of, token_of,
+    Checkpoint, ETag, Fields, Priority, Record, ShareName, Sharing, generation_of, is_handed_on,
+    sharing_of, token_of,
 };
 use crate::time::{Instant, UnixMillis};
 
@@ -174,24 +173,20 @@ impl Rest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     etag: ETag,
-    /// In the order of their names.
-    fields: Box<[(Name, Box<str>)]>,
+    /// Names and values in turn, each with a [`Known::END`]: thousands of records are only kept.
+    fields: Box<str>,
 }
 
-/// The name of a field. Ours need no memory of their own.
-type Name = Cow<'static, str>;
-
 impl Known {
+    /// No text of a record has it: all are fit for a header.
+    const END: &str = "\0";
+
     /// A record of this version with these fields.
     #[must_use]
     pub fn new(etag: &ETag, fields: &Fields) -> Self {
-        let name = |name: &str| {
-            let ours = RECORD_FIELDS.into_iter().find(|ours| *ours == name);
-            ours.map_or_else(|| Name::Owned(name.to_owned()), Name::Borrowed)
-        };
-        let fields =
-            fields.iter().map(|(field, value)| (name(field), value.as_str().into())).collect();
-        Self { etag: etag.clone(), fields }
+        let texts = fields.iter().flat_map(|(name, value)| [name.as_str(), value]);
+        let fields: String = texts.flat_map(|text| [text, Self::END]).collect();
+        Self { etag: etag.clone(), fields: fields.into() }
     }
 
     /// The version of the record in the store.
@@ -208,8 +203,7 @@ impl Known {
     /// All its fields, those of others included.
     #[must_use]
     pub fn fields(&self) -> Fields {
-        let fields = self.fields.iter();
-        fields.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+        self.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     /// The fields that are ours.
@@ -245,8 +239,12 @@ impl Known {
     }
 
     fn field(&self, name: &str) -> Option<&str> {
-        let place = self.fields.binary_search_by(|(field, _)| field.as_ref().cmp(name)).ok()?;
-        self.fields.get(place).map(|(_, value)| value.as_ref())
+        self.pairs().find(|(field, _)| *field == name).map(|(_, value)| value)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut texts = self.fields.split_terminator(Self::END);
+        std::iter::from_fn(move || Some((texts.next()?, texts.next()?)))
     }
 }
 
@@ -469,7 +467,7 @@ mod tests {
     #[test]
     fn s10_a_tenure_matters_until_the_lock_was_free_for_as_long() {
         let at = |millis| Instant::default() + Duration::from_millis(millis);
-        let etag = ETag("1".to_owned());
+        let etag = ETag("1".into());
         let cap = Duration::from_secs(5);
         let mut tenure = Tenure::default();
         assert_eq!(tenure.matters_until(cap), None);
@@ -492,7 +490,7 @@ mod tests {
         fn fields_are_kept_as_they_are(
             fields in prop::collection::btree_map("[A-Za-z_]{1,9}", "[ -~]{0,20}", 0..9),
         ) {
-            let known = Known::new(&ETag(String::new()), &fields);
+            let known = Known::new(&ETag("".into()), &fields);
             prop_assert_eq!(known.record(), Record::from_fields(&fields));
             prop_assert_eq!(known.fields(), fields);
         }
@@ -505,7 +503,7 @@ mod tests {
         ) {
             let token = token.and_then(|token| FencingToken::from_u64(u64::from(token)));
             let record = Record { token, handed_on, lease, generation, ..Record::default() };
-            let known = Known::new(&ETag(String::new()), &record.into_fields(Fields::new()));
+            let known = Known::new(&ETag("".into()), &record.into_fields(Fields::new()));
             prop_assert_eq!((known.token(), known.is_handed_on()), (token, handed_on));
             prop_assert_eq!(known.generation(), known.record().generation);
         }

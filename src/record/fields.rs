@@ -14,9 +14,10 @@ use crate::time::UnixMillis;
 /// others (WebJobs' `FunctionInstance`) are in it too, and are kept.
 pub type Fields = BTreeMap<String, String>;
 
-/// The version of a lock's record in its store: changes with every write, compares for equality only.
+/// The version of a lock's record in its store: changes with every write, compares for equality only. Shared:
+/// it is kept in several places.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ETag(pub String);
+pub struct ETag(pub Arc<str>);
 
 /// What a grant writes with its lock, in the domain's words (S5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +93,7 @@ const WRITE: &str = "leasehold_write";
 
 /// Every field that is about a grant: replaced as a whole at each grant. The checkpoint, the schedule's
 /// fields and those of others stay.
-pub(crate) const RECORD_FIELDS: [&str; 21] = [
+const RECORD_FIELDS: [&str; 21] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,

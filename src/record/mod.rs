@@ -27,8 +27,8 @@ pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPO
 pub(crate) use checkpoint::{checkpoint_version_of, has_checkpoint};
 pub use fields::{ETag, Fields, HOLDER_FIELD, Record};
 pub(crate) use fields::{
-    FUNCTION_INSTANCE, RECORD_FIELDS, generation_of, held_by_stranger, is_handed_on, sharing_of,
-    show_holder, token_of,
+    FUNCTION_INSTANCE, generation_of, held_by_stranger, is_handed_on, sharing_of, show_holder,
+    token_of,
 };
 pub use labels::{Labels, LabelsError};
 pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};

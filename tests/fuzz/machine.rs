@@ -129,7 +129,7 @@ fn failure(outcome: u8) -> Failure {
 
 fn answered(kind: u8, request: u64, outcome: u8) -> Event {
     let request = RequestId(request);
-    let etag = || ETag(format!("\"{outcome}\""));
+    let etag = || ETag(format!("\"{outcome}\"").into());
     let time = UnixMillis(1_800_000_000_000);
     let stored = || Stored { etag: etag(), fields: fields(request), free: outcome > 3, time };
     let refused = (outcome > 0).then(|| failure(outcome));

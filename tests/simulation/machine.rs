@@ -10,7 +10,6 @@ use leasehold::hold::{
 };
 use leasehold::lock::{FencingToken, LeaseId};
 use leasehold::queue::PlainLock;
-use leasehold::record::ETag;
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::kit::store::unknown;
@@ -354,7 +353,7 @@ impl Machine {
                 Some(Behind::Event(Event::Answer { request, answer }))
             }
             (Bug::TokenNotStored, Request::Write { if_match, .. }) => {
-                let answer = Answer::Write(Ok(ETag(if_match.0.clone())));
+                let answer = Answer::Write(Ok(if_match.clone()));
                 Some(Behind::Event(Event::Answer { request, answer }))
             }
             (Bug::AcquiresToRenew, Request::Renew { lease_id, .. }) => {

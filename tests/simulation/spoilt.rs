@@ -61,7 +61,7 @@ impl Spoilt {
                 Event::Answer { request, answer: Answer::Write(answer) },
             ) if self.is_save(*request) => {
                 if matches!(answer, Err(Failure::Unknown(_))) {
-                    *answer = Ok(ETag(String::new()));
+                    *answer = Ok(ETag("".into()));
                 }
             }
             (_, Event::Answer { answer: Answer::Look(Ok(look)), .. }) => {
@@ -235,7 +235,7 @@ pub(crate) fn misread(bug: Bug, event: Event) -> Event {
         (
             Bug::UnknownIsStored,
             Event::Answer { request, answer: Answer::Write(Err(Failure::Unknown(_))) },
-        ) => Event::Answer { request, answer: Answer::Write(Ok(ETag(String::new()))) },
+        ) => Event::Answer { request, answer: Answer::Write(Ok(ETag("".into()))) },
         (
             Bug::RefusalIsLoss,
             Event::Answer { request, answer: Answer::Renew(Err(Failure::Refused(_))) },

@@ -15,7 +15,7 @@ use crate::record::{ETag, Fields};
 /// Answers to a request that was never sent.
 fn strangers(now: Duration) -> Vec<Event> {
     let request = RequestId(10_000);
-    let etag = || ETag("\"9\"".to_owned());
+    let etag = || ETag("\"9\"".into());
     let time = Table::time(now);
     let stored = Stored { etag: etag(), fields: Fields::new(), free: true, time };
     let granted = LeaseGranted { etag: etag(), time, created: true };

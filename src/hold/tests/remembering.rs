@@ -13,7 +13,7 @@ use crate::time::{Instant, UnixMillis};
 const CAP: Duration = secs(5);
 
 fn etag() -> ETag {
-    ETag("1".to_owned())
+    ETag("1".into())
 }
 
 fn at(seconds: u64) -> Instant {

@@ -140,7 +140,7 @@ impl Table {
     }
 
     fn etag(&self) -> ETag {
-        ETag(format!("\"{}\"", self.version))
+        ETag(format!("\"{}\"", self.version).into())
     }
 
     fn read(&self, now: Duration) -> Stored {

@@ -77,13 +77,13 @@ pub(super) fn time(headers: &Headers) -> Result<StoreTime, Failure> {
 
 /// The condition that the record still has this version.
 pub(super) fn condition(etag: &ETag) -> Etag {
-    Etag::from(etag.0.as_str())
+    Etag::from(&*etag.0)
 }
 
 /// The record's version.
 pub(super) fn etag(headers: &Headers) -> Result<ETag, Failure> {
     let etag = headers.get_optional_str(&ETAG).filter(|etag| !etag.is_empty());
-    etag.map(|etag| ETag(etag.to_owned())).ok_or(Failure::Unbelievable("it has no ETag"))
+    etag.map(|etag| ETag(etag.into())).ok_or(Failure::Unbelievable("it has no ETag"))
 }
 
 /// Checks that the answer is about our lease (S7).

@@ -393,7 +393,7 @@ async fn s18_a_renewal_that_finds_the_container_gone_starts_the_minute() {
 
 /// The version of the record that [`service`] shows.
 fn looked_at() -> ETag {
-    ETag("\"0x1\"".to_owned())
+    ETag("\"0x1\"".into())
 }
 
 fn note(period: BreakPeriod) -> BreakNote {

@@ -358,7 +358,7 @@ mod tests {
         let (store, fake, _) = store_on(replies).await;
         let path =
             LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/a/~/FUNCTION");
-        let broken = store.break_lease(&path, note(""), ETag("\"0x9\"".to_owned())).await;
+        let broken = store.break_lease(&path, note(""), ETag("\"0x9\"".into())).await;
         let header = |asked: &Asked, name| asked.header(name).map(str::to_owned);
         let asked = fake.asked().into_iter().map(|asked| {
             let conditions = (header(&asked, "if-match"), header(&asked, "if-none-match"));
@@ -488,7 +488,7 @@ mod tests {
         let (store, fake, _) = store_on(replies).await;
         let path =
             LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/a/~/FUNCTION");
-        store.break_lease(&path, note(""), ETag("\"0x9\"".to_owned())).await.unwrap();
+        store.break_lease(&path, note(""), ETag("\"0x9\"".into())).await.unwrap();
         let is_write = |asked: &Asked| asked.method == "PUT" && !asked.target.contains("comp=");
         let written = fake.asked().into_iter().filter(is_write);
         written.map(|asked| asked.header("x-ms-meta-period").map(str::to_owned)).collect()

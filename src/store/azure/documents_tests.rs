@@ -17,7 +17,7 @@ fn refusal(status: u16, code: &str) -> Reply {
 }
 
 fn known() -> ETag {
-    ETag("\"0x7\"".to_owned())
+    ETag("\"0x7\"".into())
 }
 
 /// The methods of the requests, each with whether it is about the plan.
@@ -31,7 +31,7 @@ async fn t3_a_plan_is_written_in_one_request_under_its_condition_and_as_json() {
     let (store, fake, _) = store_on(vec![service(201, &[]), service(201, &[])]).await;
     store.write_document(plan(), "{}".to_owned(), None).await.unwrap();
     let written = store.write_document(plan(), "{}".to_owned(), Some(known())).await.unwrap();
-    assert_eq!(written.etag, ETag("\"0x1\"".to_owned()));
+    assert_eq!(written.etag, ETag("\"0x1\"".into()));
     let asked = fake.asked();
     assert_eq!(methods(&asked), [("PUT", true), ("PUT", true)]);
     for (asked, condition) in asked.iter().zip([(Some("*"), None), (None, Some("\"0x7\""))]) {
@@ -91,13 +91,13 @@ async fn t21_a_plan_is_deleted_after_its_lock_and_only_as_it_was() {
     let plan = service(200, &[("etag", "\"0x7\"")]);
     let gone = || service(202, &[]);
     let (store, fake, _) = store_on(vec![plan.clone(), gone(), gone(), gone()]).await;
-    store.delete(&path(), ETag("\"0x1\"".to_owned())).await.unwrap();
+    store.delete(&path(), ETag("\"0x1\"".into())).await.unwrap();
     let asked = fake.asked();
     let order = [("HEAD", true), ("DELETE", false), ("DELETE", false), ("DELETE", true)];
     assert_eq!(methods(&asked), order);
     assert!(!asked[1].target.contains("leasehold-breaks"), "{}", asked[1].target);
     assert_eq!(asked[3].header("if-match"), Some("\"0x7\""));
     let (store, fake, _) = store_on(vec![plan, refusal(412, "LeaseIdMissing")]).await;
-    let refused = store.delete(&path(), ETag("\"0x1\"".to_owned())).await.unwrap_err();
+    let refused = store.delete(&path(), ETag("\"0x1\"".into())).await.unwrap_err();
     assert_eq!((refused.kind(), fake.asked().len()), ("contended", 2), "{refused:?}");
 }

@@ -142,7 +142,7 @@ impl Vector {
                 store.release(&path(), lease_id(), None).await.map(|()| "released".to_owned())
             }
             "break" => store
-                .break_lease(&path(), note(), ETag("\"0x1\"".to_owned()))
+                .break_lease(&path(), note(), ETag("\"0x1\"".into()))
                 .await
                 .map(|broken| format!("broken, {} s left", broken.remaining.as_secs())),
             "get" => store
@@ -161,10 +161,9 @@ impl Vector {
                 };
                 store.write_record(&path(), write).await.map(|_| "written".to_owned())
             }
-            "delete" => store
-                .delete(&path(), ETag("\"0x1\"".to_owned()))
-                .await
-                .map(|()| "deleted".to_owned()),
+            "delete" => {
+                store.delete(&path(), ETag("\"0x1\"".into())).await.map(|()| "deleted".to_owned())
+            }
             other => panic!("no operation for {other}"),
         };
         (meaning.unwrap_or_else(|error| error.kind().to_owned()), fake.asked())

@@ -113,9 +113,9 @@ fn lock(
 /// Listings show ETags without the quotes that headers have.
 fn quoted(etag: &str) -> ETag {
     if etag.starts_with('"') || etag.starts_with("W/") {
-        ETag(etag.to_owned())
+        ETag(etag.into())
     } else {
-        ETag(format!("\"{etag}\""))
+        ETag(format!("\"{etag}\"").into())
     }
 }
 

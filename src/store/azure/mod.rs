@@ -214,7 +214,7 @@ impl AzureStore {
         };
         let blob = self.blob(path).block_blob_client();
         match blob.upload(RequestContent::from(Vec::new()), Some(options)).await {
-            Ok(made) => Ok(made.etag.map(|etag| ETag(etag.to_string()))),
+            Ok(made) => Ok(made.etag.map(|etag| ETag(etag.to_string().into()))),
             Err(failure) => {
                 let failure = Failure::from(failure);
                 match failure.code() {

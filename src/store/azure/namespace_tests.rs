@@ -89,7 +89,7 @@ async fn a_directory_in_a_locks_place_is_told_and_never_read_as_a_lock_or_broken
             at: UnixMillis(0),
             for_priority: None,
         };
-        let looked_at = ETag("\"0x1\"".to_owned());
+        let looked_at = ETag("\"0x1\"".into());
         let error = store.break_lease(&path(), note, looked_at).await.unwrap_err();
         assert_eq!((error.kind(), fake.asked().len()), ("fatal", 2), "{error:?}");
         assert!(fake.asked().iter().all(|asked| !asked.target.contains("comp=lease")));
@@ -117,7 +117,7 @@ async fn a_directory_in_a_plans_place_is_not_deleted_with_the_lock() {
     for directory in directories() {
         let gone = || service(202, &[]);
         let (store, fake, _) = store_on(vec![directory, gone(), gone()]).await;
-        store.delete(&path(), ETag("\"0x1\"".to_owned())).await.unwrap();
+        store.delete(&path(), ETag("\"0x1\"".into())).await.unwrap();
         let asked = fake.asked();
         let deleted = asked.iter().filter(|asked| asked.method == "DELETE");
         assert!(

@@ -285,7 +285,7 @@ impl MemoryLocks {
 
     pub(super) fn next_etag(&mut self) -> ETag {
         self.versions += 1;
-        ETag(format!("\"{}\"", self.versions))
+        ETag(format!("\"{}\"", self.versions).into())
     }
 
     pub(super) fn replace_record(

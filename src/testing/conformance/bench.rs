@@ -131,7 +131,7 @@ pub(super) async fn break_lease<B: Bench>(
 ) -> Result<LeaseBroken, StoreError> {
     let store = bench.store();
     let seen = store.read_record(path).await.map(|stored| stored.etag);
-    store.break_lease(path, note, seen.unwrap_or_else(|_| ETag("none".to_owned()))).await
+    store.break_lease(path, note, seen.unwrap_or_else(|_| ETag("none".into()))).await
 }
 
 /// Lets time pass until the lease of this lock has run out: as long as the shortest lease, and not much

@@ -99,7 +99,7 @@ pub(super) async fn t3_a_plan_is_replaced_only_by_who_knows_it<B: Bench>(bench: 
     let (path, store) = (lock(bench, "host/known/~/FUNCTION"), bench.store());
     let first = put(bench, &plan_of(&path), PLAN, None).await.etag;
     let second = put(bench, &plan_of(&path), "second", Some(first.clone())).await.etag;
-    for known in [None, Some(first.clone()), Some(ETag("\"never\"".to_owned()))] {
+    for known in [None, Some(first.clone()), Some(ETag("\"never\"".into()))] {
         let refused = store.write_document(plan_of(&path), "other".to_owned(), known.clone()).await;
         assert!(is_refused(&refused), "{known:?}: {refused:?}");
     }
@@ -123,7 +123,7 @@ pub(super) async fn t3_a_plan_that_is_gone_has_changed<B: Bench>(bench: &B) {
 
 pub(super) async fn s18_the_first_plan_makes_its_container<B: Bench>(bench: &B) {
     let (path, store) = (lock(bench, "host/first/~/FUNCTION"), bench.store());
-    let never = ETag("\"never\"".to_owned());
+    let never = ETag("\"never\"".into());
     let nothing = store.read_document(plan_of(&path)).await.unwrap();
     assert_eq!(nothing.document, None);
     let refused = store.write_document(plan_of(&path), PLAN.to_owned(), Some(never.clone())).await;
@@ -260,7 +260,7 @@ pub(super) async fn t21_a_lock_that_is_not_deleted_keeps_its_plan<B: Bench>(benc
     let (path, store, a) = (lock(bench, "host/kept/~/FUNCTION"), bench.store(), new_id());
     let known = put(bench, &plan_of(&path), PLAN, None).await.etag;
     let kept = Some((PLAN.to_owned(), known));
-    let never = ETag("\"never\"".to_owned());
+    let never = ETag("\"never\"".into());
     assert!(matches!(store.delete(&path, never).await, Err(StoreError::NotFound)));
     assert_eq!(document(bench, &plan_of(&path)).await, kept, "there is no lock yet");
     let etag = acquire(bench, &path, longest(a)).await.etag;
@@ -342,7 +342,7 @@ pub(super) async fn t22_a_status_is_replaced_only_by_who_knows_it<B: Bench>(benc
     }
     let status = status_of(bench, "known");
     let store = bench.store();
-    let never = ETag("\"never\"".to_owned());
+    let never = ETag("\"never\"".into());
     let refused =
         store.write_document(status.clone(), "other".to_owned(), Some(never.clone())).await;
     assert!(is_refused(&refused), "{refused:?}");

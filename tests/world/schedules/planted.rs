@@ -287,7 +287,7 @@ impl PlantedSchedules {
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
         let about = self.about(path, &write);
         let write = self.changed(path, write, about);
-        let before = write.if_match.clone().unwrap_or_else(|| ETag("\"0x0\"".to_owned()));
+        let before = write.if_match.clone().unwrap_or_else(|| ETag("\"0x0\"".into()));
         let is_outcome = about == About::Outcome;
         if self.bug == Bug::AnsweredBeforeStored && is_outcome {
             self.acts();
@@ -362,7 +362,7 @@ impl PlantedSchedules {
         if_match: Option<ETag>,
     ) -> Result<DocumentWritten, StoreError> {
         let plan = DocumentPath::Plan(path);
-        let known = if_match.clone().unwrap_or_else(|| ETag("\"0x0\"".to_owned()));
+        let known = if_match.clone().unwrap_or_else(|| ETag("\"0x0\"".into()));
         match (self.inner.write_document(plan.clone(), text.clone(), if_match).await, self.bug) {
             (Err(StoreError::Changed), Bug::PlanOverwritten) => {
                 let now =
