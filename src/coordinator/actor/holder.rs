@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use super::caller::Caller;
 use super::resume_token;
 use super::task::{HoldCall, Task};
@@ -17,6 +15,7 @@ use crate::hold::{CallerId, Event, HolderCall, SaveAsked, SaveId, SaveOutcome, S
 use crate::lock::{LeaseId, Permit};
 use crate::record::{CheckpointValue, Found, Verdict};
 use crate::time::Instant;
+use tokio::sync::oneshot;
 
 /// What is to be saved, in one write.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::caller::Caller;
-use super::registry::HoldEntry;
+use super::shared::HoldEntry;
 use super::task::Task;
 use crate::coordinator::call::{
     BusyAnswer, CallError, Grant, HeldEvent, HoldEvent, LockRecord, LockState, Outcome, Released,
@@ -337,12 +337,7 @@ impl Task {
         }
     }
 
-    pub(super) fn end_wait(
-        &self,
-        caller: &mut Caller,
-        result: AcquireResult,
-        busy: Option<&LockRecord>,
-    ) {
+    fn end_wait(&self, caller: &mut Caller, result: AcquireResult, busy: Option<&LockRecord>) {
         self.shared.registry().forget_hold(caller.lease_id, caller.id);
         if caller.granted.is_none() {
             let waited = self.shared.clock.now().saturating_since(caller.arrived);

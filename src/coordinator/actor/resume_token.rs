@@ -4,11 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde::{Deserialize, Serialize};
-
-use super::brought::Named;
+use super::arriving::Named;
 use super::caller::Caller;
 use crate::coordinator::call::{CallError, ResumeRequest, Target, check_needs};
 use crate::coordinator::settings::Settings;
@@ -19,6 +15,9 @@ use crate::schedule::Occurrence;
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 use crate::time::{BootReading, Clock, Instant, UnixMillis};
 use crate::timetable::UtcSecond;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 
 /// The least revision that resumes what a token of today says. What is added to it later needs a greater one
 /// where it is set.

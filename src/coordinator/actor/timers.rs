@@ -9,9 +9,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
 use crate::time::{Clock, Instant};
+use tokio::sync::Notify;
 
 /// The longest sleep while a deadline is set (S3).
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);

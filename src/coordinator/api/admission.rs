@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::actor::arriving::Brought;
-use crate::coordinator::actor::brought::{Brings, Named};
+use crate::coordinator::actor::arriving::{Brings, Named};
 use crate::coordinator::actor::caller::{Caller, HoldStream, Presence, Sink};
 use crate::coordinator::actor::resume_token::Resumed;
 use crate::coordinator::actor::task::Command;

@@ -1,7 +1,7 @@
 //! What is known here without asking the store: of a hold, and of this sidecar.
 
 use crate::coordinator::Coordinator;
-use crate::coordinator::actor::registry::HoldEntry;
+use crate::coordinator::actor::shared::HoldEntry;
 use crate::coordinator::call::Gauges;
 use crate::coordinator::store_io::rate_limit::RateStatus;
 use crate::lock::LockPath;
