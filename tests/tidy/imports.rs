@@ -1,5 +1,7 @@
 //! Modules import only what they may; pure modules are pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{Source, assert_none, sources};
 
 /// A module of `src/`, and the modules that it may import.
@@ -178,16 +180,16 @@ fn first_names(rest: &str) -> Vec<&str> {
     names
 }
 
-/// What a file of a room names that does not go up the room's table. `head` has what all of its files are
-/// about; what else the head has is to be named by the file that it is from.
-fn sideways(room: &str, source: &Source, rows: &[Vec<&str>], head: &[&str]) -> Vec<String> {
+/// The name of a room's file, with its folder in the room.
+fn name_of<'a>(room: &str, source: &'a Source) -> &'a str {
     let file = source.path.trim_start_matches("src/").trim_start_matches(room);
-    let file = file.trim_start_matches('/').trim_end_matches(".rs").trim_end_matches("/mod");
-    let row = |name: &str| rows.iter().position(|row| row.contains(&name));
+    file.trim_start_matches('/').trim_end_matches(".rs").trim_end_matches("/mod")
+}
+
+/// What a file of a room names of it, but for what is its own.
+fn named(room: &str, source: &Source) -> BTreeSet<String> {
+    let file = name_of(room, source);
     let own_name = file.split('/').next().unwrap_or_default();
-    let Some(own) = row(own_name) else {
-        return vec![format!("{file}: in no row of the head's table")];
-    };
     let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
     let code: Vec<String> = code_of(source).lines().map(without_comment).collect();
     let code = code.join("\n");
@@ -196,11 +198,32 @@ fn sideways(room: &str, source: &Source, rows: &[Vec<&str>], head: &[&str]) -> V
     let paths = [from_here, from_root];
     let named =
         paths.iter().flat_map(|path| code.split(path.as_str()).skip(1)).flat_map(first_names);
-    named
-        .filter(|name| *name != own_name && !head.contains(name))
+    named.filter(|name| *name != own_name).map(str::to_owned).collect()
+}
+
+/// What a file of a room names that does not go up the room's table. `head` has what all of its files are
+/// about; what else the head has is to be named by the file that it is from.
+fn sideways(room: &str, source: &Source, rows: &[Vec<&str>], head: &[&str]) -> Vec<String> {
+    let file = name_of(room, source);
+    let row = |name: &str| rows.iter().position(|row| row.contains(&name));
+    let Some(own) = row(file.split('/').next().unwrap_or_default()) else {
+        return vec![format!("{file}: in no row of the head's table")];
+    };
+    named(room, source)
+        .iter()
+        .filter(|name| !head.contains(&name.as_str()))
         .filter(|name| row(name).is_none_or(|from| from >= own))
         .map(|name| format!("{file} imports {name}"))
         .collect()
+}
+
+/// The head of a room, and its other files but for its tests.
+fn files_of(room: &str) -> (Option<Source>, Vec<Source>) {
+    let head = format!("src/{room}/mod.rs");
+    let files = sources(&[&format!("src/{room}")], ".rs").into_iter();
+    let (mut heads, files): (Vec<_>, Vec<_>) =
+        files.filter(|file| !is_test(&file.path)).partition(|file| file.path == head);
+    (heads.pop(), files)
 }
 
 /// The rooms whose files import along a table, and what of their heads is for all files.
@@ -211,15 +234,35 @@ const TABLES: [(&str, &[&str]); 2] =
 fn files_of_a_room_import_along_its_table_only() {
     let mut findings = Vec::new();
     for (room, head_names) in TABLES {
-        let all = sources(&[&format!("src/{room}")], ".rs");
-        let is_head = |source: &&Source| source.path == format!("src/{room}/mod.rs");
-        let head = all.iter().find(is_head).expect("a room has a head");
+        let (head, files) = files_of(room);
+        let head = head.expect("a room has a head");
         let rows = rows(&head.text);
         assert!(rows.len() > 5, "{room} has a table");
-        let files = all.iter().filter(|source| !is_test(&source.path) && !is_head(source));
-        findings.extend(files.flat_map(|source| sideways(room, source, &rows, head_names)));
+        findings.extend(files.iter().flat_map(|source| sideways(room, source, &rows, head_names)));
     }
     assert_none(&findings);
+}
+
+/// Arrows between the files of `hold`, but for those to and from its head.
+const ARROWS: usize = 60;
+/// Files of a folder of the coordinator's, but for its head.
+const A_DOZEN: usize = 12;
+
+#[test]
+fn a_reader_finds_few_files_in_a_room_and_few_arrows_between_them() {
+    let (_, files) = files_of("hold");
+    let is_file = |name: &String| files.iter().any(|file| name_of("hold", file) == *name);
+    let arrows = files.iter().flat_map(|file| named("hold", file)).filter(is_file).count();
+    assert!((20..=ARROWS).contains(&arrows), "{arrows} arrows in hold");
+    let mut folders: BTreeMap<String, usize> = BTreeMap::new();
+    for file in files_of("coordinator").1.iter().filter(|file| !file.path.ends_with("/mod.rs")) {
+        let folder = file.path.rsplit_once('/').map(|(folder, _)| folder);
+        *folders.entry(folder.unwrap_or_default().to_owned()).or_default() += 1;
+    }
+    let full = folders.iter().filter(|(_, files)| **files > A_DOZEN);
+    assert_none(
+        &full.map(|(folder, files)| format!("{folder}: {files} files")).collect::<Vec<_>>(),
+    );
 }
 
 /// Words that a pure module has no use for.
