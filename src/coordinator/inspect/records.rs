@@ -136,10 +136,11 @@ impl Coordinator {
         token: FencingToken,
     ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
         let path = self.host().select(selector)?;
-        let stored = self.shared.record(&path).await?.record.token;
+        let (stored, _) = self.shared.record_now(&path).await?;
         // The lock's task knows of the permits that were wanted since it began.
         let here = self.shared.look(&path).await.and_then(|view| view.highest);
-        let newest = stored.max(here).max(self.shared.registry().lock_cache.highest(&path));
+        let newest =
+            stored.record.token.max(here).max(self.shared.registry().lock_cache.highest(&path));
         let status = match newest {
             Some(newest) if token == newest => TokenStatus::Current,
             Some(newest) if token < newest => TokenStatus::Stale,
@@ -190,38 +191,38 @@ impl Shared {
         Ok((records, listing.continuation))
     }
 
-    /// What is known of the lock: from here if it is held here, else from the store.
+    /// What is known of the lock: from here if it is held here, else from the store. A caller may have been
+    /// granted here what the store shows: of a try that is under way, the answer is waited for.
     pub(in crate::coordinator) async fn record(
         &self,
         path: &LockPath,
     ) -> Result<LockRecord, CallError> {
         let (began, mut changes) = (self.clock.now(), None);
-        let (stored, view) = loop {
-            let here = self.look(path).await.filter(|view| view.shown().is_some());
-            if here.is_some() {
-                break (None, here);
-            }
-            let stored = self.io.asked(self.io.patience(), self.io.store.read_record(path)).await;
-            // A caller may have been granted what the store has just shown.
-            let view = self.look(path).await;
-            let stored = match stored {
-                Ok(stored) => stored,
-                Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
-                    break (None, view);
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let may_be_here = stored.lease == LeaseState::Leased
-                && view.as_ref().is_some_and(|view| view.acquiring);
+        loop {
+            let (record, is_being_acquired) = self.record_now(path).await?;
             let left = TRY.saturating_sub(self.clock.now().saturating_since(began));
-            if !may_be_here || left.is_zero() {
-                break (Some(stored), view);
+            if record.state != LockState::Held || !is_being_acquired || left.is_zero() {
+                return Ok(record);
             }
             match &mut changes {
                 None => changes = Some(self.registry().watchers.watch(path)),
                 // The sender outlives this receiver; either way the lock is looked at again.
                 Some(changes) => drop(tokio::time::timeout(left, changes.changed()).await),
             }
+        }
+    }
+
+    /// The same as it is now, and whether a try for the lock is under way here.
+    async fn record_now(&self, path: &LockPath) -> Result<(LockRecord, bool), CallError> {
+        let view = self.look(path).await;
+        if view.as_ref().is_some_and(|view| view.shown().is_some()) {
+            return Ok((self.merged(path, None, view.as_ref(), None), false));
+        }
+        let stored = self.io.asked(self.io.patience(), self.io.store.read_record(path)).await;
+        let stored = match stored {
+            Ok(stored) => Some(stored),
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => None,
+            Err(error) => return Err(error.into()),
         };
         let note = match stored.as_ref().map(|stored| stored.lease) {
             Some(LeaseState::Breaking | LeaseState::Broken) => {
@@ -229,7 +230,10 @@ impl Shared {
             }
             Some(LeaseState::Available | LeaseState::Leased | LeaseState::Expired) | None => None,
         };
-        Ok(self.merged(path, stored, view.as_ref(), note))
+        // The store may have been asked for long.
+        let view = self.look(path).await;
+        let is_being_acquired = view.as_ref().is_some_and(|view| view.acquiring);
+        Ok((self.merged(path, stored, view.as_ref(), note), is_being_acquired))
     }
 
     /// One record from what the store has and what is known here.
