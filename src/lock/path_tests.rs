@@ -139,6 +139,26 @@ fn an_empty_prefix_leaves_no_slash() {
         layout: Layout::Readable,
     };
     assert_eq!(namespace.host_prefix(&HostId::parse("a").unwrap()), "a/");
+    assert_eq!(namespace.all_prefix(), "locks/");
+    assert_eq!(self::namespace(Layout::Readable).all_prefix(), "leasehold/locks/");
+}
+
+#[test]
+fn a_function_is_read_from_a_path_that_shows_the_whole_of_it() {
+    let cut = "x".repeat(300);
+    for (layout, function, scope, shown) in [
+        (Layout::Readable, "Orders/Daily", "eu", Some("Orders/Daily")),
+        (Layout::Readable, "", "eu", Some("")),
+        (Layout::Readable, &cut, "eu", None),
+        (Layout::WebJobs, "Job", "", Some("Job")),
+        (Layout::Hashed, "Job", "", None),
+    ] {
+        let path = path_in(layout, function, scope, LockMode::Function).unwrap();
+        let found = namespace(layout).function_of(&path);
+        assert_eq!(found.as_deref(), shown, "{path}");
+    }
+    let other = "elsewhere/locks/host/Job/~/FUNCTION".parse().unwrap();
+    assert_eq!(namespace(Layout::Readable).function_of(&other), None);
 }
 
 #[test]

@@ -333,3 +333,22 @@ fn t22_a_stranger_has_nothing_of_the_last_holder() {
     assert!(record.sharing.is_none() && record.acquired_at.is_none());
     assert_eq!(fields.get(TOKEN), before.get(TOKEN));
 }
+
+#[test]
+fn s34_the_share_is_that_of_the_holders_place_among_others() {
+    let share = ShareName::new("workers").unwrap();
+    let sharing = Sharing { share: Some(share.clone()), ..Sharing::default() }.boxed();
+    assert_eq!(Record { sharing, ..Record::default() }.share(), Some(&share));
+    assert_eq!(Record::default().share(), None);
+}
+
+#[test]
+fn t3_hosts_of_dotnet_are_shown_the_holder_where_there_is_one() {
+    let mut fields =
+        Record { holder: "a pod".to_owned(), ..Record::default() }.into_fields(Fields::new());
+    show_holder(&mut fields);
+    assert_eq!(fields.get(FUNCTION_INSTANCE), fields.get(HOLDER_FIELD));
+    let mut nobodys = Fields::new();
+    show_holder(&mut nobodys);
+    assert_eq!(nobodys, Fields::new());
+}

@@ -132,6 +132,17 @@ fn s29_another_number_is_reported_once() {
 }
 
 #[test]
+fn s29_another_number_that_a_holder_elsewhere_has_named_is_reported() {
+    let (mut rig, mut other) = Rig::pair();
+    for caller in [ANN, BOB, CAT] {
+        other.grant(caller, 3);
+    }
+    rig.arrive(DAN, one_try(2));
+    rig.serve();
+    assert_eq!(reports(&mut rig), [(3, 2)]);
+}
+
+#[test]
 fn s30_a_permit_that_is_released_here_is_handed_on_without_a_request() {
     let mut rig = Rig::new();
     let held: Vec<(_, u8)> =
@@ -217,6 +228,31 @@ fn s12_s31_one_try_does_not_wait_for_a_release_that_another_waits_for() {
     assert_eq!(rig.busy(DAN), 1);
     rig.pass(secs(30));
     assert_eq!(rig.granted(CAT).0, held[0].1);
+}
+
+#[test]
+fn s31_who_waits_tries_another_permit_while_one_is_on_its_way_back() {
+    for seed in 0..8 {
+        let mut rig = Rig::named(seed);
+        let own = rig.grant(ANN, 3);
+        rig.release(ANN);
+        assert_eq!(rig.sent.len(), 1, "the release is on its way: {:?}", rig.sent);
+        rig.arrive(BOB, terms(3, secs(60)));
+        let tried = rig.sent.back().map(|(permit, _)| *permit);
+        assert_eq!(rig.sent.len(), 2, "{:?}", rig.sent);
+        assert_ne!(tried, Some(permit(own)));
+    }
+}
+
+#[test]
+fn s12_s31_one_try_waits_for_the_answer_to_a_release() {
+    let mut rig = Rig::new();
+    let held = [ANN, BOB].map(|caller| (caller, rig.grant(caller, 2)));
+    rig.release(held[0].0);
+    rig.arrive(DAN, one_try(2));
+    assert_eq!(rig.told().len(), 0);
+    rig.serve();
+    assert_eq!(rig.granted(DAN).0, held[0].1);
 }
 
 #[test]

@@ -475,3 +475,12 @@ fn s11_a_release_rests_for_all_of_min_hold_however_late_the_record_was_stored() 
     }
     assert!(other.now >= ends - secs(1), "{:?} too early", ends - other.now);
 }
+
+#[test]
+fn s11_who_is_not_renewed_is_told_when_its_one_lease_ends() {
+    let (rig, grant) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
+    assert_eq!(grant.lease_ends, Some(grant.valid_until));
+    assert!(grant.valid_until > rig.at());
+    let (_, renewed) = Rig::with_holder(ANN, terms());
+    assert_eq!(renewed.lease_ends, None);
+}

@@ -157,3 +157,21 @@ fn s33_a_break_that_was_given_up_is_under_way_until_it_is_answered() {
 const fn is_break(action: &Action) -> bool {
     matches!(action, Action::Store { what: Request::Break { .. }, .. })
 }
+
+/// Its former holder may believe in it for a while, which an operator has taken on.
+#[test]
+fn s13_s17_a_lock_that_an_operator_has_freed_waits_for_no_former_holder_of_that_grant() {
+    let mut rig = Rig::new();
+    let grant = rig.grant(ANN, terms());
+    rig.silent(ANN);
+    rig.on(Event::LeaseBroken { ends_now: true });
+    rig.arrive(BOB, terms());
+    assert_eq!(rig.sent.len(), 0, "it may still be believed in");
+    let other = grant.token.after_hand_off().unwrap();
+    rig.on(Event::LockFreed { token: other });
+    assert_eq!(rig.sent.len(), 0, "another grant was freed");
+    rig.on(Event::LockFreed { token: grant.token });
+    rig.table_mut().break_now();
+    rig.serve();
+    assert!(is_granted(&rig.told(), BOB));
+}

@@ -4,7 +4,7 @@ use super::rig::{
     ANN, BOB, Rig, is_granted, loss, millis, outage, released, revoked, saved, secs, terms,
 };
 use crate::hold::{
-    Action, Event, Failure, LossReason, NoteSeen, Notice, Request, SaveOutcome, Terms,
+    Action, Event, Failure, LossReason, NoteSeen, Notice, Request, RequestId, SaveOutcome, Terms,
 };
 use crate::lock::FencingToken;
 
@@ -373,4 +373,18 @@ fn s3_s22_a_lease_that_runs_out_is_looked_at_at_once_after_a_suspected_pause() {
     assert!(rig.sent.is_empty());
     rig.on(Event::PauseSuspected);
     assert!(matches!(rig.sent.front(), Some(Action::Store { what: Request::Look { .. }, .. })));
+}
+
+#[test]
+fn s2_s22_what_answers_an_earlier_look_at_the_lease_says_nothing() {
+    let (mut rig, _) = with_notice();
+    rig.pass(secs(1));
+    let asked = rig.request();
+    rig.table_mut().break_now();
+    let Event::Answer { request, answer } = rig.do_in_store(&asked) else { panic!("{asked:?}") };
+    let earlier = RequestId(request.0 - 1);
+    rig.on(Event::Answer { request: earlier, answer: answer.clone() });
+    assert_eq!(loss(&rig.told(), ANN), None);
+    rig.on(Event::Answer { request, answer });
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
 }

@@ -8,8 +8,8 @@ use super::rig::{
 };
 use super::table::{failed, note_for};
 use crate::hold::{
-    Action, Answer, CallerId, Event, Failure, Granted, PriorityStatus, Remark, Request, Rival,
-    StoreFailureKind, Terms,
+    Action, Answer, CallerId, Event, Failure, Granted, PriorityStatus, Remark, Request, RequestId,
+    Rival, StoreFailureKind, Terms,
 };
 use crate::record::Priority;
 
@@ -460,4 +460,59 @@ fn s8_s33_a_look_that_is_refused_is_repeated_each_poll_cap_at_most() {
         }
     });
     assert!(looks.len() > 2 && looks.windows(2).all(|two| two[1] - two[0] >= secs(5)), "{looks:?}");
+}
+
+#[test]
+fn s33_who_leaves_is_told_of_the_holder_that_has_the_lock_by_then() {
+    // One that was told of nothing yet.
+    let (mut rig, _) = Rig::with_holder(ANN, of(1, terms()));
+    rig.arrive(BOB, Terms { wait: secs(5), ..of(2, terms()) });
+    rig.pass_served(secs(6));
+    assert_eq!(status(&mut rig, BOB), Some(PriorityStatus::WaitedTooShort));
+    // One that was granted the lock since it was broken for another.
+    let (mut old, mut new, grant) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    assert_eq!(breaks((&mut old, &mut new), secs(17), does).len(), 1);
+    old.release_of(ANN, &grant);
+    go_on((&mut old, &mut new), secs(1), serves);
+    let taken = new.granted(BOB);
+    new.arrive(ANN, waits(of(1, terms())));
+    new.release_of(BOB, &taken);
+    go_on((&mut old, &mut new), secs(1), serves);
+    new.granted(ANN);
+    new.arrive(CAT, Terms { wait: secs(16), ..of(2, terms()) });
+    go_on((&mut old, &mut new), secs(17), serves);
+    assert_eq!(status(&mut new, CAT), Some(PriorityStatus::BrokenRecently));
+}
+
+#[test]
+fn s2_s33_what_answers_an_earlier_request_is_no_answer_to_the_break() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    let asked = breaks((&mut old, &mut new), secs(17), |rig, action, _| {
+        let Event::Answer { request, .. } = rig.do_in_store(action) else { panic!("{action:?}") };
+        let answer = Answer::Break(Err(Failure::Contended));
+        rig.on(Event::Answer { request: RequestId(request.0 - 1), answer });
+        rig.serve_one(action);
+    });
+    assert_eq!(asked.len(), 1, "it was done");
+    new.leave(BOB);
+    new.arrive(CAT, Terms { wait: Duration::ZERO, ..of(3, terms()) });
+    go_on((&mut old, &mut new), secs(1), serves);
+    assert_eq!(status(&mut new, CAT), Some(PriorityStatus::Revoked));
+}
+
+#[test]
+fn s6_s33_a_lease_that_may_be_had_here_is_not_broken() {
+    let (mut old, mut new, _) = held(of(1, terms()));
+    new.arrive(BOB, waits(of(2, terms())));
+    go_on((&mut old, &mut new), secs(1), serves);
+    // Nobody hears what becomes of an acquire.
+    let mut looks = 0;
+    go_on((&mut old, &mut new), secs(60), |rig, action| {
+        looks += usize::from(matches!(&action, Action::Store { what: Request::Look { .. }, .. }));
+        rig.on(failed(&action, outage()).unwrap());
+    });
+    assert_eq!(looks, 0);
+    assert_eq!(breaks((&mut old, &mut new), secs(20), does).len(), 1, "the store says whose it is");
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, loss, loss_detail, millis, not_confirmed, one_try,
-    released, secs, terms,
+    outage, released, secs, terms,
 };
+use super::table::failed;
 use crate::hold::{
-    Action, Event, Granted, HolderCall, LossReason, NotConfirmed, Notice, Request, Terms,
+    Action, Event, Granted, HolderCall, LossReason, NotConfirmed, Notice, Request, RequestId, Terms,
 };
 use crate::record::{Labels, Record, Sharing};
 
@@ -463,4 +464,29 @@ fn s16_a_resume_that_meets_one_elsewhere_before_its_renewal_is_refused() {
     rig.serve_one(&renewal);
     rig.serve();
     assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
+}
+
+#[test]
+fn s2_s16_what_answers_an_earlier_read_settles_no_resume() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume_as(BOB, &grant, "try-1");
+    rig.serve_comebacks();
+    let renewal = rig.request();
+    rig.serve_one(&renewal);
+    // The next generation is written, and its answer is lost: once more it meets another version.
+    let write = rig.request();
+    let _lost = rig.do_in_store(&write);
+    rig.on(failed(&write, outage()).unwrap());
+    rig.pass(secs(2));
+    let again = rig.request();
+    rig.serve_one(&again);
+    let read = rig.request();
+    assert!(matches!(read, Action::Store { what: Request::Read, .. }), "{read:?}");
+    let Event::Answer { request, answer } = rig.do_in_store(&read) else { panic!("{read:?}") };
+    rig.on(Event::Answer { request: RequestId(request.0 - 1), answer: answer.clone() });
+    assert!(rig.sent.is_empty(), "{:?}", rig.sent);
+    rig.on(Event::Answer { request, answer });
+    rig.serve();
+    assert!(is_granted(&rig.told(), BOB));
 }

@@ -1,9 +1,11 @@
 //! Who comes back to a sidecar that is busy with an older hold, or too late: S6, S13, S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, loss_detail, outage, secs, store_failure, terms,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, loss_detail, millis, outage, secs,
+    store_failure, terms,
 };
-use crate::hold::{Action, LossReason, Notice, Request, StoreFailureKind, Terms};
+use super::table::failed;
+use crate::hold::{Action, Failure, LossReason, Notice, Request, StoreFailureKind, Terms};
 
 #[test]
 fn s16_a_resume_waits_for_a_sidecar_that_does_not_know_yet_that_its_own_lease_is_gone() {
@@ -104,4 +106,29 @@ fn s16_who_comes_back_to_a_sidecar_where_its_hold_ended_by_an_older_bound_goes_o
         told.iter().all(|action| !matches!(action, Action::Tell { notice: Notice::Moved, .. })),
         "{told:?}"
     );
+}
+
+/// A release is asked so often that nobody hears the answer, each until it is given up.
+fn releases_unheard(rig: &mut Rig, often: usize) -> Action {
+    let mut last = None;
+    for _ in 0..often {
+        while rig.sent.is_empty() {
+            rig.pass(millis(50));
+        }
+        last = rig.sent.pop_front();
+        rig.pass(millis(2_500));
+    }
+    last.unwrap()
+}
+
+#[test]
+fn s13_the_only_release_says_what_it_met_however_late_it_is_answered() {
+    for (often, lost) in [(1, Some(LossReason::Taken)), (3, None)] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.release_of(ANN, &grant);
+        let last = releases_unheard(&mut rig, often);
+        assert!(rig.sent.is_empty(), "none is under way: {:?}", rig.sent);
+        rig.on(failed(&last, Failure::Taken).unwrap());
+        assert_eq!(loss(&rig.told(), ANN), lost, "after {often}");
+    }
 }

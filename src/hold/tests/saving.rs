@@ -539,3 +539,17 @@ fn s16_s27_a_save_that_was_done_before_its_hold_went_on_elsewhere_is_told_as_sav
     ann.pass_served(secs(4));
     assert!(is_saved(saved(&ann.told(), 1)));
 }
+
+/// Both go by the version of the record.
+#[test]
+fn s26_a_renewal_waits_for_the_answer_to_a_save() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass_served(millis(3_500));
+    rig.save(ANN, 1, "page 7");
+    let write = rig.request();
+    rig.pass(secs(2));
+    assert!(rig.sent.is_empty(), "a renewal is due: {:?}", rig.sent);
+    rig.serve_one(&write);
+    let renewal = rig.request();
+    assert!(matches!(renewal, Action::Store { what: Request::Renew { .. }, .. }), "{renewal:?}");
+}

@@ -263,3 +263,54 @@ fn s13_s34_one_try_in_a_share_ends_nobodys_belief() {
     let got = is_granted(&told, dan) || is_granted(&told, CAT);
     assert!(!got, "granted at {:?}, and its client may believe until {until:?}", other.at());
 }
+
+/// So that the pace of its polls is that of a lock that has not changed for long.
+fn polls_at_the_cap(other: &mut Rig) {
+    other.arrive(BOB, shared(terms()));
+    other.pass_served(secs(40));
+    let next = other.hold.poll_timeout().unwrap().saturating_since(other.at());
+    assert!(next > secs(1), "{next:?}");
+}
+
+#[test]
+fn s34_who_waits_looks_soon_once_another_lock_of_the_share_was_found_free() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, Terms { lease_duration: secs(60), ..shared(terms()) });
+    polls_at_the_cap(&mut other);
+    other.on(Event::ShareStirred);
+    other.pass(millis(250));
+    assert_eq!(other.sent.len(), 1, "{:?}", other.sent);
+}
+
+#[test]
+fn s34_a_lock_that_others_take_and_leave_again_is_not_left_to_them_for_ever() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.hold.stand(having(1));
+    let grant = other.grant(BOB, shared(terms()));
+    rig.arrive(ANN, Terms { wait: secs(3_600), ..shared(terms()) });
+    let mut last = (BOB, grant);
+    for round in 0..12 {
+        other.release_of(last.0, &last.1);
+        other.serve();
+        // It would stand back for others.
+        other.restart();
+        // A lease and a poll cap: 20 s.
+        let left = millis(2_500) * round;
+        let mut acquired = false;
+        rig.run(millis(2_500), |rig| {
+            acquired |= rig.sent.iter().any(|action| !is_read(action));
+            rig.serve();
+        });
+        other.pass_served(millis(2_500));
+        if acquired {
+            assert!(left > secs(15), "{left:?}");
+            return;
+        }
+        assert!(left < secs(25), "{left:?}");
+        last.0 = CallerId(10 + u64::from(round));
+        last.1 = other.grant(last.0, shared(terms()));
+        rig.pass_served(secs(6));
+        other.pass_served(secs(6));
+    }
+    panic!("it is left to others for ever");
+}

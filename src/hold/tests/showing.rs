@@ -22,9 +22,11 @@ fn each_state_has_its_name() {
     let acquire = rig.request();
     rig.serve_one(&acquire);
     assert_eq!(rig.hold.state(), "storing");
+    assert!(rig.hold.is_acquiring());
     rig.serve();
     let grant = rig.granted(ANN);
     assert_eq!(rig.hold.state(), "held");
+    assert!(!rig.hold.is_acquiring());
     rig.pass_failing(secs(11));
     assert_eq!(rig.hold.state(), "at risk");
     rig.pass_served(secs(5));
