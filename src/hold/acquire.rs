@@ -579,9 +579,7 @@ impl Hold {
             State::Releasing(_) => Readiness::Releasing,
         }
     }
-}
 
-impl Hold {
     /// A lock that is left alone, for others who come first (S33, S34), is tried at once for a caller that
     /// need not leave it; and one try does not wait for long until others have had their turn (S12).
     pub(super) fn wake_for_front(&mut self, now: Instant) {

@@ -514,9 +514,7 @@ impl Hold {
         self.state = State::Held(Box::new(held));
         output.tried(Tried::Taken);
     }
-}
 
-impl Hold {
     /// The store answered the renewal of a lease under which nothing was granted yet, or one of long ago.
     pub(super) fn proof_answered(
         &mut self,
@@ -575,9 +573,7 @@ impl Hold {
             self.abandoned.keep(request, lease.lease_id, if_match, lease.duration);
         }
     }
-}
 
-impl Hold {
     /// Asks what the caller at the front writes over `fields`, beside `token`.
     fn ask_decision(
         &mut self,

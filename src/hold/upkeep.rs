@@ -247,9 +247,7 @@ impl Hold {
         let reply = Some(held.caller);
         self.give_back(*held, reply, output);
     }
-}
 
-impl Hold {
     /// Writes what waits, over the record as it is known now; unless there is nothing to write.
     fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
         let Some(known) = &self.memory.known else {
@@ -638,9 +636,7 @@ impl Hold {
             RecordOwner::Another => self.lose_lease(held, Loss::TAKEN, output),
         }
     }
-}
 
-impl Hold {
     /// Another clock shows a pause that ours may not have counted: the store's answer decides about what was
     /// sent for before (S3).
     pub(super) fn suspect_pause(&mut self, now: Instant) {

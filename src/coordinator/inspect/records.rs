@@ -136,11 +136,10 @@ impl Coordinator {
         token: FencingToken,
     ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
         let path = self.host().select(selector)?;
-        let (stored, _) = self.shared.record_now(&path).await?;
+        let (LockRecord { record, .. }, view) = self.shared.record_now(&path).await?;
         // The lock's task knows of the permits that were wanted since it began.
-        let here = self.shared.look(&path).await.and_then(|view| view.highest);
-        let newest =
-            stored.record.token.max(here).max(self.shared.registry().lock_cache.highest(&path));
+        let here = view.and_then(|view| view.highest);
+        let newest = record.token.max(here).max(self.shared.registry().lock_cache.highest(&path));
         let status = match newest {
             Some(newest) if token == newest => TokenStatus::Current,
             Some(newest) if token < newest => TokenStatus::Stale,
@@ -199,7 +198,8 @@ impl Shared {
     ) -> Result<LockRecord, CallError> {
         let (began, mut changes) = (self.clock.now(), None);
         loop {
-            let (record, is_being_acquired) = self.record_now(path).await?;
+            let (record, view) = self.record_now(path).await?;
+            let is_being_acquired = view.is_some_and(|view| view.acquiring);
             let left = TRY.saturating_sub(self.clock.now().saturating_since(began));
             if record.state != LockState::Held || !is_being_acquired || left.is_zero() {
                 return Ok(record);
@@ -212,11 +212,14 @@ impl Shared {
         }
     }
 
-    /// The same as it is now, and whether a try for the lock is under way here.
-    async fn record_now(&self, path: &LockPath) -> Result<(LockRecord, bool), CallError> {
+    /// The same as it is now, and the view of the lock's task that it was made with.
+    async fn record_now(
+        &self,
+        path: &LockPath,
+    ) -> Result<(LockRecord, Option<LocalView>), CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.shown().is_some()) {
-            return Ok((self.merged(path, None, view.as_ref(), None), false));
+            return Ok((self.merged(path, None, view.as_ref(), None), view));
         }
         let stored = self.io.asked(self.io.patience(), self.io.store.read_record(path)).await;
         let stored = match stored {
@@ -232,8 +235,7 @@ impl Shared {
         };
         // The store may have been asked for long.
         let view = self.look(path).await;
-        let is_being_acquired = view.as_ref().is_some_and(|view| view.acquiring);
-        Ok((self.merged(path, stored, view.as_ref(), note), is_being_acquired))
+        Ok((self.merged(path, stored, view.as_ref(), note), view))
     }
 
     /// One record from what the store has and what is known here.
